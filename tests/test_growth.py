@@ -31,6 +31,7 @@ from open_webui_openrouter_pipe.conversation.record import UserRecord, omission_
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_middle
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_user_parts
 from open_webui_openrouter_pipe.history.build import Options, build_input
+from open_webui_openrouter_pipe.history.parts import take_images
 from open_webui_openrouter_pipe.history.reading import (
     ANSWER_MARK,
     erase_commands,
@@ -38,7 +39,6 @@ from open_webui_openrouter_pipe.history.reading import (
     read_history,
 )
 from open_webui_openrouter_pipe.history.steady import steady_prompt
-from open_webui_openrouter_pipe.history.turn import take_images
 from open_webui_openrouter_pipe.host.tagged_code import find_code
 from open_webui_openrouter_pipe.maintenance.cleaning import clean_text
 from open_webui_openrouter_pipe.media.download import read_address

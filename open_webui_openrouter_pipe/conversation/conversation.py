@@ -8,9 +8,10 @@ output, directly or further behind it in the same turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
@@ -145,40 +146,28 @@ def build_conversation(
     items: Sequence[Item],
     turn_of_item: Sequence[int],
     *,
+    unfilled: Sequence[Item] | None = None,
     instructions: Sequence[Item] = (),
-    tools: Sequence[Tool] = (),
     volatile: Sequence[Item] = (),
-    external_summaries: Sequence[str] = (),
 ) -> Conversation:
-    """Divide the items into turns; `turn_of_item` names the turn of each item and never decreases."""
+    """Divide the items into turns; `turn_of_item` names the turn of each item and never decreases.
+
+    `unfilled` are the items before their attachments were put in place, which chains name.
+    """
     turns: list[Turn] = []
-    chain = CHAIN_START
-    numbered = zip(turn_of_item, items, strict=True)
-    for index, group in groupby(numbered, key=lambda pair: pair[0]):
-        entries = [digest_item(item) for _, item in group]
-        chain = _extended(chain, entries)
-        turns.append(Turn(index, tuple(_rounds(entries)), chain, chain))
+    chain = sent_chain = CHAIN_START
+    numbered = zip(turn_of_item, items, unfilled or items, strict=True)
+    for index, group in groupby(numbered, key=itemgetter(0)):
+        entries: list[DigestedItem] = []
+        named: list[DigestedItem] = []
+        for _, item, before in group:
+            entries.append(digest_item(item))
+            named.append(entries[-1] if item is before else digest_item(before))
+        chain, sent_chain = _extended(chain, named), _extended(sent_chain, entries)
+        turns.append(Turn(index, tuple(_rounds(entries)), chain, sent_chain))
     return Conversation(
-        tuple(digest_item(item) for item in instructions),
-        tuple(turns),
-        tuple(tools),
-        tuple(digest_item(item) for item in volatile),
-        tuple(external_summaries),
+        tuple(map(digest_item, instructions)), tuple(turns), volatile=tuple(map(digest_item, volatile))
     )
-
-
-def name_turns(conversation: Conversation, items: Iterable[Item]) -> Conversation:
-    """Return the conversation with chains that name these items: its own, before attachments were put in place."""
-    unfilled, chain = iter(items), conversation.before
-    turns: list[Turn] = []
-    for turn in conversation.turns:
-        named = [
-            entry if entry.item is item else digest_item(item)
-            for entry, item in zip(turn.entries, unfilled, strict=False)
-        ]
-        chain = _extended(chain, named)
-        turns.append(replace(turn, chain=chain))
-    return replace(conversation, turns=tuple(turns))
 
 
 def _extended(chain: bytes, entries: Iterable[DigestedItem]) -> bytes:

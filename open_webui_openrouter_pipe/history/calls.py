@@ -8,6 +8,7 @@ one turn only: providers use the same ids again.
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -42,15 +43,15 @@ class ToolCallRecord(NamedTuple):
 class ToolCallPair:
     """One call and its output, as each source reports them. It can be sent only when it is whole.
 
-    `given_id` is the provider's own id of the call where the host has one of ours, `sent_as` its id on the wire, once
-    the call is written; `output_came_first` says that its output must follow the call at once.
+    `sent_as` is the call's id on the wire, once it is written; `output_came_first` says that its output must follow it
+    at once, `is_output_lost` that the stored output is missing.
     """
 
     calls: dict[CallSource, ToolCallRecord] = field(default_factory=dict)
     outputs: dict[CallSource, ToolCallRecord] = field(default_factory=dict)
-    given_id: str | None = None
     sent_as: str | None = None
     output_came_first: bool = False
+    is_output_lost: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -60,60 +61,54 @@ class ToolCallPair:
     @property
     def call(self) -> ToolCallRecord:
         """The call as the model wrote it if our artifact has it, otherwise as the host shows it."""
-        return _best(self.calls)
+        return self.calls.get("artifact") or self.calls.get("host") or self.calls["folded"]
 
     @property
     def output(self) -> ToolCallRecord:
         """The whole output if our artifact has it, otherwise what the host shows of it."""
-        return _best(self.outputs)
+        return self.outputs.get("artifact") or self.outputs.get("host") or self.outputs["folded"]
 
 
+@dataclass(slots=True)
 class _SameId:
-    """The pairs of one message that share a call id: one, unless a provider gave several calls the same id."""
+    """The pairs of one message that share a call id: one, unless a provider gave several calls the same id.
 
-    def __init__(self) -> None:
-        self.pairs: list[ToolCallPair] = []
-        self._sources: dict[tuple[int, int], set[CallSource]] = {}
-        self._by_content: dict[str, ToolCallPair] = {}
-        self._not_indexed: list[tuple[ToolCallRecord, ToolCallPair]] = []
-        self._done: dict[tuple[str, CallSource], int] = {}
+    `sources` are those of the calls of each message, `not_indexed` the calls that are not yet in `by_content`.
+    """
+
+    pairs: list[ToolCallPair] = field(default_factory=list)
+    sources: dict[tuple[int, int], set[CallSource]] = field(default_factory=dict)
+    by_content: dict[str, ToolCallPair] = field(default_factory=dict)
+    not_indexed: list[tuple[ToolCallRecord, ToolCallPair]] = field(default_factory=list)
+    done: dict[tuple[str, CallSource], int] = field(default_factory=dict)
 
     def find(self, call: ToolCallRecord, source: CallSource) -> ToolCallPair | None:
         """Return the pair of which this record reports the call, perhaps again; None for another call.
 
         In another message it is the same call if this source has not reported the pair yet and the arguments are the
-        same: the marker of a finished call may follow it.
+        same: the marker of a finished call may follow it. Of a call that an artifact or the host has, a folded block is
+        at most a copy.
         """
-        for record, indexed in self._not_indexed:
-            self._by_content.setdefault(_content(record.fields), indexed)
-        self._not_indexed.clear()
         message = call.origin.message_part
-        pair = self._by_content.get(_content(call.fields))
+        is_of_message = not self.sources or message in self.sources
+        if is_of_message and len(self.pairs) == 1 and source not in self.pairs[0].calls:
+            return self.pairs[0]
+        if source == "folded" and self.pairs[0].calls.keys() - {"folded"}:
+            return self.first_without("calls", source) or self.pairs[0]
+        for record, indexed in self.not_indexed:
+            self.by_content.setdefault(_content(record.fields), indexed)
+        self.not_indexed.clear()
+        pair = self.by_content.get(_content(call.fields))
         if pair and (source not in pair.calls or pair.calls[source].origin.message_part == message):
             return pair
-        if self._sources and message not in self._sources:
-            return None
-        return self.first_without("calls", source)
-
-    def is_of_message(self, call: ToolCallRecord, source: CallSource) -> bool:
-        """Whether the source gives the id to another call of the same message."""
-        return source in self._sources.get(call.origin.message_part, ())
-
-    def is_shown_elsewhere(self) -> bool:
-        """Whether an artifact or the host has such a call: a folded block of it is at most a copy, never another."""
-        return any(pair.calls.keys() - {"folded"} for pair in self.pairs[:1])
-
-    def add(self, pair: ToolCallPair, call: ToolCallRecord, source: CallSource) -> None:
-        pair.calls[source] = call
-        self._sources.setdefault(call.origin.message_part, set()).add(source)
-        self._not_indexed.append((call, pair))
+        return self.first_without("calls", source) if is_of_message else None
 
     def first_without(self, half: Literal["calls", "outputs"], source: CallSource) -> ToolCallPair | None:
         """Return the first pair of which the source has not reported this half."""
-        index = self._done.get((half, source), 0)
+        index = self.done.get((half, source), 0)
         while index < len(self.pairs) and source in getattr(self.pairs[index], half):
             index += 1
-        self._done[half, source] = index
+        self.done[half, source] = index
         return self.pairs[index] if index < len(self.pairs) else None
 
 
@@ -123,24 +118,25 @@ class ToolCallMatcher:
     def __init__(self) -> None:
         """Begin without pairs."""
         self.pairs: list[ToolCallPair] = []
-        self._latest: dict[tuple[str, str], _SameId] = {}
+        self._latest: defaultdict[tuple[str, str], _SameId] = defaultdict(_SameId)
 
-    def add_call(self, call: ToolCallRecord, source: CallSource) -> ToolCallPair | None:
-        """Return the pair that the call belongs to; None when the source has reported it before."""
-        key = (call.fields["type"], call.fields["call_id"])
-        same_id = self._latest.get(key)
-        if same_id and source == "folded" and same_id.is_shown_elsewhere():
-            pair = same_id.first_without("calls", source)
-            if pair is not None:
-                same_id.add(pair, call, source)
-            return pair
-        pair = same_id.find(call, source) if same_id else None
-        if same_id is None or (pair is None and not same_id.is_of_message(call, source)):
-            same_id = self._latest[key] = _SameId()
-        pair = pair or self._add_pair(same_id)
+    def add_call(self, call: ToolCallRecord, source: CallSource, named: str = "") -> ToolCallPair | None:
+        """Return the pair that the call belongs to; None when the source has reported it before.
+
+        `named` is the id under which the host has the call, where that is not the provider's own.
+        """
+        key = (call.fields["type"], named or call.fields["call_id"])
+        message, same_id = call.origin.message_part, self._latest[key]
+        pair = same_id.find(call, source) if same_id.pairs else None
+        if pair is None:
+            if same_id.pairs and source not in same_id.sources.get(message, ()):
+                same_id = self._latest[key] = _SameId()
+            pair = self._add_pair(same_id)
         if source in pair.calls:
             return None
-        same_id.add(pair, call, source)
+        pair.calls[source] = call
+        same_id.sources.setdefault(message, set()).add(source)
+        same_id.not_indexed.append((call, pair))
         return pair
 
     def add_output(self, output: ToolCallRecord, source: CallSource) -> ToolCallPair | None:
@@ -148,12 +144,8 @@ class ToolCallMatcher:
 
         Calls of one id and message get their outputs in the order in which they come.
         """
-        key = (CALL_TYPES[output.fields["type"]], output.fields["call_id"])
-        same_id = self._latest.get(key)
-        if same_id is None:
-            same_id = self._latest[key] = _SameId()
-            self._add_pair(same_id)
-        pair = same_id.first_without("outputs", source)
+        same_id = self._latest[CALL_TYPES[output.fields["type"]], output.fields["call_id"]]
+        pair = same_id.first_without("outputs", source) if same_id.pairs else self._add_pair(same_id)
         if pair is not None:
             pair.outputs[source] = output
         return pair
@@ -165,13 +157,12 @@ class ToolCallMatcher:
         return pair
 
 
+@dataclass(slots=True)
 class CallIds:
     """The call ids of one request: one used before, or too long, is replaced, always in the same way."""
 
-    def __init__(self) -> None:
-        """Begin with no id taken."""
-        self._taken: set[str] = set()
-        self._numbers: dict[str, int] = {}
+    _taken: set[str] = field(default_factory=set)
+    _numbers: dict[str, int] = field(default_factory=dict)
 
     def reserve(self, call_id: str) -> str:
         """Return the id, or one derived from it that nothing before uses."""
@@ -211,10 +202,6 @@ def _content(call: Fields) -> str:
     if call["type"] != "function_call":
         return ""
     return f"{call['name']} {canonical_arguments(call['arguments'])}"
-
-
-def _best(records: Mapping[CallSource, ToolCallRecord]) -> ToolCallRecord:
-    return records.get("artifact") or records.get("host") or records["folded"]
 
 
 def _digest(text: str) -> str:

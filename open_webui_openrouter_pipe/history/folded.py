@@ -81,60 +81,52 @@ def unfold(text: str, is_call: Callable[[str], bool] = lambda _call_id: True) ->
 
 
 def _blocks(text: str, is_call: Callable[[str], bool]) -> Iterator[_Block]:
-    openings = list(_OPENING.finditer(text))
-    if not openings:
-        return
-    fences, ends = closed_fences(text), _BlockEnds(text)
+    fences, ends = closed_fences(text), _details_ends(text)
+    absent: set[str] = set()
     done = 0
-    for opening in openings:
+    for opening in _OPENING.finditer(text):
         if opening.start() < done or is_within(opening.start(), fences):
             continue
-        if (symbol := opening["symbol"]) is None:
-            block = _details(text, opening, ends)
-        else:
-            end = ends.after(_SYMBOL_ENDS.get(symbol) or f"</{symbol[1:]}", opening.end())
-            block = _Block(opening.start(), end, ()) if end else None
+        block = _thought(text, opening, absent) if opening["symbol"] else _details(text, opening, ends)
         if block:
             done = block.end  # of one that is text everything is text
             if all(isinstance(piece, str) or is_call(piece.call_id) for piece in block.pieces):
                 yield block
 
 
-def _details(text: str, opening: re.Match[str], ends: _BlockEnds) -> _Block | None:
+def _thought(text: str, opening: re.Match[str], absent: set[str]) -> _Block | None:
+    """A block of reasoning; `absent` are the ends that are not found any more, and not looked for again."""
+    end_tag = _SYMBOL_ENDS.get(opening["symbol"]) or f"</{opening['symbol'][1:]}"
+    start = -1 if end_tag in absent else text.find(end_tag, opening.end())
+    if start < 0:
+        absent.add(end_tag)
+        return None
+    return _Block(opening.start(), start + len(end_tag), ())
+
+
+def _details_ends(text: str) -> dict[int, int]:
+    """By the offsets at which details begin those at which they end."""
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for tag in _DETAILS_TAG.finditer(text):
+        if tag[0] != _DETAILS_END:
+            opened.append(tag.start())
+        elif opened:
+            ends[opened.pop()] = tag.end()
+    return ends
+
+
+def _details(text: str, opening: re.Match[str], ends: Mapping[int, int]) -> _Block | None:
     attributes = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(opening["attributes"])}
     read = _READERS.get(attributes.get("type", ""))
-    end = ends.details.get(opening.start("details"))
+    end = ends.get(opening.start("details"))
     if read is None or end is None:
         return None
     body = text[opening.end() : end - len(_DETAILS_END)]
     head, opened, rest = body.partition(_SUMMARY_TAG)
     _shown, closed, tail = rest.partition(_SUMMARY_END)
-    return _Block(
-        opening.start(), end, read(attributes, f"{head.rstrip()}{tail}" if opened and closed else body)
-    )
-
-
-class _BlockEnds:
-    """Where the tags of one text end, found without reading the text again for each opening."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._absent: set[str] = set()
-        self.details: dict[int, int] = {}
-        opened: list[int] = []
-        for tag in _DETAILS_TAG.finditer(text):
-            if tag[0] != _DETAILS_END:
-                opened.append(tag.start())
-            elif opened:
-                self.details[opened.pop()] = tag.end()
-
-    def after(self, end_tag: str, offset: int) -> int | None:
-        """The end of the next such tag, None when there is none."""
-        found = -1 if end_tag in self._absent else self._text.find(end_tag, offset)
-        if found < 0:
-            self._absent.add(end_tag)
-            return None
-        return found + len(end_tag)
+    pieces = read(attributes, f"{head.rstrip()}{tail}" if opened and closed else body)
+    return _Block(opening.start(), end, pieces)
 
 
 def _tool_call(attributes: Mapping[str, str], body: str) -> tuple[Piece, ...]:
@@ -185,21 +177,36 @@ Message = dict[str, Any]
 
 
 def unfold_output(output: Iterable[Any]) -> list[Message]:
-    """Return the assistant, tool and user messages that the host would send for the answer."""
+    """Return the assistant, tool and user messages that the host would send for the answer.
+
+    A call is kept only if its result follows its message directly, a result only if its call is there.
+    """
     items = [item for item in output if isinstance(item, dict)]
-    called = [
-        item for item in items if item.get("type") == "function_call" and item.get("status") in _FINISHED
-    ]
-    finished = {as_text(item.get("call_id")) for item in called}
-    replayed = {
-        id_ for item in filter(_is_result, items) if (id_ := as_text(item.get("call_id"))) in finished
-    } - {""}
+    finished = {
+        as_text(item.get("call_id"))
+        for item in items
+        if item.get("type") == "function_call" and item.get("status") in _FINISHED
+    }
+    replayed = finished & {as_text(item.get("call_id")) for item in items if _is_result(item)} - {""}
     sent = (item for item in items if not _is_result(item) or as_text(item.get("call_id")) in replayed)
     messages: list[Message] = []
     for is_result, group in groupby(sent, key=_is_result):
-        found = list(group)
+        found = [*group]
         messages += _results(found) if is_result else _answer(found, replayed)
-    return _without_unpaired(messages)
+    kept: list[Message] = []
+    paired: set[str] = set()
+    for index, message in enumerate(messages):
+        if message["role"] == "tool":
+            kept += [message] if message["tool_call_id"] in paired else []
+            continue
+        calls = message.pop("tool_calls", [])
+        results = takewhile(lambda later: later["role"] == "tool", messages[index + 1 :])
+        paired = {call["id"] for call in calls} & {result["tool_call_id"] for result in results}
+        if paired:
+            kept.append({**message, "tool_calls": [call for call in calls if call["id"] in paired]})
+        elif not calls or message["content"].strip():
+            kept.append(message)
+    return kept
 
 
 def _is_result(item: Message) -> bool:
@@ -244,43 +251,15 @@ def _results(items: Iterable[Message]) -> list[Message]:
     messages: list[Message] = []
     images: list[Message] = []
     for item in items:
-        text, urls = _text_and_images(item.get("output"))
+        text = output = item.get("output")
+        if not isinstance(output, str):
+            parts = [part for part in as_list(output) if isinstance(part, dict)]
+            texts = (part.get("text", "") for part in parts if part.get("type") == "input_text")
+            text = "".join(text if isinstance(text, str) else json.dumps(text) for text in texts)
+            urls = (as_text(part.get("image_url")) for part in parts if part.get("type") == "input_image")
+            images += ({"type": "image_url", "image_url": {"url": url}} for url in urls if url)
         messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": text})
-        images += ({"type": "image_url", "image_url": {"url": url}} for url in urls)
     if images:
         content = [{"type": "text", "text": TOOL_IMAGES_TEXT}, *images]
         messages.append({"role": "user", "content": content})
     return messages
-
-
-def _without_unpaired(messages: list[Message]) -> list[Message]:
-    """Keep a call only if its result follows its message directly, a result only if its call is there."""
-    kept: list[Message] = []
-    paired: set[str] = set()
-    for index, message in enumerate(messages):
-        if message["role"] == "tool":
-            kept += [message] if message["tool_call_id"] in paired else []
-            continue
-        calls = message.get("tool_calls")
-        if not calls:
-            paired = set()
-            kept.append(message)
-            continue
-        results = takewhile(lambda later: later["role"] == "tool", messages[index + 1 :])
-        paired = {call["id"] for call in calls} & {result["tool_call_id"] for result in results}
-        rest = {key: value for key, value in message.items() if key != "tool_calls"}
-        if paired:
-            kept.append({**rest, "tool_calls": [call for call in calls if call["id"] in paired]})
-        elif message["content"].strip():
-            kept.append(rest)
-    return kept
-
-
-def _text_and_images(output: Any) -> tuple[str, list[str]]:
-    if isinstance(output, str):
-        return output, []
-    parts = [part for part in as_list(output) if isinstance(part, dict)]
-    texts = [part.get("text", "") for part in parts if part.get("type") == "input_text"]
-    urls = [as_text(part.get("image_url")) for part in parts if part.get("type") == "input_image"]
-    text = "".join(text if isinstance(text, str) else json.dumps(text) for text in texts)
-    return text, list(filter(None, urls))

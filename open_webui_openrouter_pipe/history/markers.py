@@ -18,6 +18,7 @@ import sys
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeGuard
 
 from ..responses.items import PHASES
@@ -241,7 +242,7 @@ def insert_references(texts: Iterable[str], references: Iterable[Reference]) -> 
 
     A text that was edited since may have no line break there: what stands in it then waits for the next one.
     """
-    waiting = deque(sorted(references, key=lambda reference: reference.after))
+    waiting = deque(sorted(references, key=attrgetter("after")))
     if not waiting:
         yield from texts
         return

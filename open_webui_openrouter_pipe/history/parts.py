@@ -1,4 +1,4 @@
-"""Message parts and tool values: what a user or a tool sends, in whatever form, as typed input.
+"""Message parts and tool values: what a user or a tool sends or an answer shows, in whatever form, as typed input.
 
 Reads Open WebUI's Chat Completions shapes and the Responses shapes alike. What can be sent is kept; what cannot is
 replaced by a short constant text that names it, so that a part never breaks a chat and never vanishes. Fetches nothing:
@@ -23,7 +23,9 @@ from ..responses.values import (
     host_file_id,
     host_file_path,
     json_text,
+    reference_of,
 )
+from .markers import closed_fences, inline_code, is_within
 
 _DETAILS = frozenset(get_args(Detail))
 _AUDIO_FORMATS: Mapping[str, Literal["mp3", "wav"]] = {
@@ -34,6 +36,14 @@ _REMOTE = ("https://", "http://")
 _URL_HEAD = re.compile(r"https?://|data:(?P<kind>[^;,]+)(?:;[^;,]*)*;base64,", re.IGNORECASE)
 _PYTHON_NUMBER = re.compile(r"[:,\[]\s*+-?(?:NaN|Infinity)")
 """What Python reads and writes as JSON, and nobody else."""
+
+_SHOWN_IMAGE = re.compile(
+    r"!\[[^\[\]\n]{0,400}\]\([ \t]{0,9}"
+    r"(?P<address>/api/v1/files/[A-Za-z0-9_-]{1,64}(?:/content)?|"
+    r"(?P<inline>(?i:data:image/[a-z0-9.+-]{1,40};base64,)[A-Za-z0-9+/_=-]++))"
+    r"(?:[ \t]{1,9}\"[^\"\n]{0,400}\")?[ \t]{0,9}\)"
+)
+"""An image of the host, or an inline one, as an answer shows it by Markdown."""
 
 _ENDINGS: Mapping[str, str] = {
     "plain": "txt",
@@ -69,6 +79,27 @@ def read_content(content: Any) -> list[InputPart]:
     return list(_read_part(content))
 
 
+def take_images(text: str) -> tuple[str, list[InputPart]]:
+    """Return the text of an answer with references in the place of inline content, and its images in their order."""
+    if "!" not in text or "![" not in text:
+        return text, []
+    blocks, inline = closed_fences(text), inline_code(text)
+    pieces: list[str] = []
+    images: list[InputPart] = []
+    done = 0
+    for each in _SHOWN_IMAGE.finditer(text):
+        if is_within(each.start(), blocks) or is_within(each.start(), inline):
+            continue
+        images += read_content([{"type": "image_url", "image_url": {"url": each["address"]}}])
+        if each["inline"] and images[-1]["type"] == "input_image":
+            pieces += [
+                text[done : each.start("inline")],
+                f"reference:{reference_of(images[-1]['image_url'])}",
+            ]
+            done = each.end("inline")
+    return "".join([*pieces, text[done:]]), images
+
+
 def read_output(content: Any) -> str | list[InputPart]:
     """Read a tool's output: text where it is text, parts where it holds more, JSON for anything else."""
     if content is None:
@@ -97,10 +128,14 @@ def read_arguments(arguments: Any) -> str:
     if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
         return "{}"
     if isinstance(arguments, str):
-        value = _decoded_object(arguments)
-        if value is not None and not _PYTHON_NUMBER.search(arguments):
-            return clean_text(arguments)
-        arguments = arguments if value is None else value
+        try:
+            value = json.loads(arguments)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            if not _PYTHON_NUMBER.search(arguments):
+                return clean_text(arguments)
+            arguments = value
     text = json_text(arguments if isinstance(arguments, dict) else {"input": arguments})
     return json_text({"input": TOO_DEEP}) if text == TOO_DEEP else text
 
@@ -125,14 +160,6 @@ def _plain_number(text: str) -> int | float:
     """JavaScript writes 1.0 as 1."""
     number = float(text)
     return int(number) if number.is_integer() else number
-
-
-def _decoded_object(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _read_part(part: Any) -> list[InputPart]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..conversation.slash import ChatCommand, Command, read_command
@@ -71,21 +71,22 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
     `prompt` is what the user wrote in the last message before the host added to it, "" where something is attached to
     it, None where that is not known. An answer that is to be continued is given anew.
     """
-    left = [TAKEN_OUT if _is_our_answer(each) else each for each in messages]
+    roles = [as_text(as_object(message).get("role")) for message in messages]
+    left = [
+        TAKEN_OUT if role == "assistant" and _text_of(message).lstrip().startswith(ANSWER_MARK) else message
+        for role, message in zip(roles, messages, strict=True)
+    ]
     commands: dict[int, Command] = {}
     asked: Command | None = None
-    users = [index for index, message in enumerate(messages) if as_object(message).get("role") == "user"]
-
-    def is_answering(at: int) -> bool:
-        return as_text(as_object(messages[at]).get("role")) in _ANSWERING
-
+    users = [index for index, role in enumerate(roles) if role == "user"]
     for index in users:
         text, is_last = _only_text(messages[index]), index == users[-1]
         written = prompt if text is not None and is_last and prompt is not None else text
-        command = read_command(written or "")
-        answer = [*takewhile(is_answering, range(index + 1, len(messages)))] if command else []
+        if not (command := read_command(written or "")):
+            continue
+        answer = [*takewhile(lambda at: roles[at] in _ANSWERING, range(index + 1, len(messages)))]
         is_ours = bool(answer) and left[answer[0]] is TAKEN_OUT
-        if command is None or not (is_ours or all(_is_blank(messages[at]) for at in answer)):
+        if not (is_ours or all(_is_blank(messages[at]) for at in answer)):
             continue
         for at in (index, *(() if is_ours else answer)):
             left[at] = TAKEN_OUT
@@ -99,13 +100,6 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
 def erase_commands(text: str) -> str:
     """Return a task's prompt without the commands and answers that it quotes."""
     return _IN_PROMPT.sub("", text) if ANSWER_MARK in text else text
-
-
-def _is_our_answer(message: Any) -> bool:
-    """Whether a message is our answer to a command, also where the command itself is gone."""
-    return as_object(message).get("role") == "assistant" and _text_of(message).lstrip().startswith(
-        ANSWER_MARK
-    )
 
 
 def _only_text(message: Any) -> str | None:
@@ -123,9 +117,9 @@ def _text_of(message: Any) -> str:
     content = fields.get("content")
     if isinstance(content, str) and content:
         return content
-    items = (as_object(item) for item in as_list(fields.get("output")))
-    parts = [*as_list(content), *(part for item in items for part in as_list(item.get("content")))]
-    return "".join(as_text(as_object(part).get("text")) for part in parts)
+    holders = [fields, *map(as_object, as_list(fields.get("output")))]
+    parts = [as_object(part) for each in holders for part in as_list(each.get("content"))]
+    return "".join([as_text(part.get("text")) for part in parts])
 
 
 def _is_blank(message: Any) -> bool:
@@ -246,19 +240,30 @@ Entry: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A chat, read: its turns, the ULIDs of its markers in order and once each, and what was repaired.
+    """A chat, read: its turns, and what was repaired.
 
-    The first turn also holds what stands before the first user message. `commands` are those of the user that hold, the
-    one that is to be answered included; that one is also `asked`, and the last turn then has an empty question.
-    `folded_calls` are the ids of calls that nothing but a block in the text reports.
+    The first turn also holds what stands before the first user message. `question` is the latest of these. `commands`
+    are those of the user that hold, the one that is to be answered included; that one is also `asked`, and the last
+    turn then has an empty question. `folded_calls` are the ids of calls that nothing but a block in the text reports.
     """
 
-    turns: tuple[tuple[Entry, ...], ...]
-    wanted: tuple[str, ...]
-    repairs: tuple[Repair, ...]
+    turns: Sequence[Sequence[Entry]]
+    repairs: Sequence[Repair]
+    question: UserMessage | None = None
     commands: tuple[ChatCommand, ...] = ()
     asked: Command | None = None
     folded_calls: tuple[str, ...] = ()
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The ULIDs of its markers in order and once each, of what only reads like a marker as well."""
+        found: dict[str, None] = {}
+        for entry in chain.from_iterable(self.turns):
+            if isinstance(entry, ArtifactRef):
+                found[entry.ulid] = None
+            elif isinstance(entry, AssistantText) and entry.in_code:
+                found |= dict.fromkeys(entry.in_code)
+        return tuple(found)
 
 
 def read_history(
@@ -278,17 +283,17 @@ def read_history(
     commands: list[ChatCommand] = []
     for index, message in enumerate(found.left):
         if index in found.commands:
-            commands.append(ChatCommand(reader.turn_count, found.commands[index]))
+            turns = len(reader.turns) if reader.question else 0
+            commands.append(ChatCommand(turns, found.commands[index]))
         if message is not TAKEN_OUT:
             reader.read(index, message)
     if not reader.is_readable:
         raise InvalidHistory("The chat could not be read: it has no message.")
     reader.add_instructions()
-    turns = tuple(map(tuple, reader.turns))
     return History(
-        turns,
-        tuple(reader.wanted),
-        tuple(reader.repairs),
+        reader.turns,
+        reader.repairs,
+        reader.question,
         tuple(commands),
         found.asked,
         tuple(reader.folded_calls),
@@ -300,7 +305,7 @@ def read_messages(messages: Sequence[HostMessage], *, first_index: int) -> Histo
     reader = _Reader()
     for index, message in enumerate(messages, first_index):
         reader.read(index, message)
-    return History(tuple(map(tuple, reader.turns)), tuple(reader.wanted), tuple(reader.repairs))
+    return History(reader.turns, reader.repairs)
 
 
 class _Reader:
@@ -308,20 +313,14 @@ class _Reader:
 
     def __init__(self, quoted_calls: Collection[str] = frozenset()) -> None:
         self.turns: list[list[Entry]] = [[]]
-        self.wanted: dict[str, None] = {}
         self.folded_calls: dict[str, None] = {}
         self.repairs: list[Repair] = []
+        self.question: UserMessage | None = None
         self.is_readable = False
         self._quoted_calls = quoted_calls
-        self._has_user = False
         self._has_items = self._has_commentary = False
         self._call_ids: set[str] = set()
         self._instructions: list[tuple[str, Origin]] = []
-
-    @property
-    def turn_count(self) -> int:
-        """How many turns have begun with a user's message."""
-        return len(self.turns) if self._has_user else 0
 
     def read(self, index: int, message: Any) -> None:
         if not isinstance(message, dict):
@@ -348,14 +347,14 @@ class _Reader:
         if self.turns[-1] and isinstance(message.get("content"), list) and _are_tool_images(parts):
             self.turns[-1].append(ToolImages(tuple(parts), origin))
             return
-        if self._has_user:
+        if self.question:
             self.turns.append([])
-        self._has_user = True
         self._has_items = self._has_commentary = False
         self._call_ids = set()
         self.add_instructions()
         text = "" if message is NO_QUESTION else EMPTY_MESSAGE
-        self.turns[-1].append(UserMessage(tuple(parts) or (text_part(text),), origin))
+        self.question = UserMessage(tuple(parts) or (text_part(text),), origin)
+        self.turns[-1].append(self.question)
 
     def assistant(self, message: HostMessage, origin: Origin) -> None:
         """An answer: as it is, or unfolded when the host shows its stored items."""
@@ -387,9 +386,10 @@ class _Reader:
         said = filter(None, (*texts, as_text(refusal)))
         for inserted in insert_references(said, references) if references else said:
             if not isinstance(inserted, Reference):
-                self._add_folded_text(inserted, origin, phase)
+                self._add_text(inserted, origin, phase)
             elif inserted.ulid:
-                self._add_reference(ArtifactRef(inserted.ulid, origin._replace(marker=inserted.ulid)))
+                marked = origin._replace(marker=inserted.ulid)
+                self.turns[-1].append(ArtifactRef(inserted.ulid, marked))
             else:
                 phase = inserted.phase or None
         for call_id, call in zip(call_ids, calls, strict=True):
@@ -405,7 +405,8 @@ class _Reader:
 
         Calls name that of the text before them; where they have named commentary, text without calls is the answer.
         """
-        named = next((name.phase for name in map(read_call_name, call_ids) if name and name.phase), None)
+        phases = [name.phase for name in map(read_call_name, call_ids) if name and name.phase]
+        named = phases[0] if phases else None
         self._has_commentary = self._has_commentary or named == "commentary"
         derived = "final_answer" if self._has_commentary and not call_ids else None
         phase = as_text(message.get("phase"))
@@ -413,24 +414,20 @@ class _Reader:
 
     def _add_call(self, call: ToolCall) -> None:
         if name := read_call_name(call.call_id):
-            origin = call.origin._replace(marker=name.ulid)
-            self._add_reference(ArtifactRef(name.ulid, origin, of_call=True))
+            marked = call.origin._replace(marker=name.ulid)
+            self.turns[-1].append(ArtifactRef(name.ulid, marked, of_call=True))
         self.turns[-1].append(call)
 
-    def _add_reference(self, reference: ArtifactRef) -> None:
-        self.wanted[reference.ulid] = None
-        self.turns[-1].append(reference)
-
-    def _add_folded_text(self, text: str, origin: Origin, phase: str | None) -> None:
+    def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
         """Where the host hands over what it keeps as items, a block of any other call is text that the model wrote."""
         if not may_hold_blocks(text):
-            self._add_text(clean_text(text), origin, phase)
+            self.turns[-1] += split_at_markers(clean_text(text), origin, phase)
             return
         has_items = self._has_items or self._call_ids or marker_ulids(text)
         is_call = self._call_ids.__contains__ if has_items else self._is_not_quoted
         for part in split_at_folds(text, origin, phase, is_call):
             if isinstance(part, AssistantText):
-                self._add_text(clean_text(part.text), origin, phase)
+                self.turns[-1] += split_at_markers(clean_text(part.text), origin, phase)
             elif isinstance(part, ToolCall):
                 self._add_call(part)
                 if not has_items:
@@ -440,12 +437,6 @@ class _Reader:
 
     def _is_not_quoted(self, call_id: str) -> bool:
         return bool(call_id) and call_id not in self._quoted_calls
-
-    def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
-        for entry in split_at_markers(text, origin, phase):
-            self.turns[-1].append(entry)
-            for ulid in (entry.ulid,) if isinstance(entry, ArtifactRef) else entry.in_code:
-                self.wanted[ulid] = None
 
     def add_instructions(self) -> None:
         if self._instructions:

@@ -26,8 +26,9 @@ from ..conversation.media import family_of
 from ..conversation.tokens import TokenCounter
 from ..errors import ConfigurationError, InvalidHistory, PipeError
 from ..history.artifacts import Artifacts
-from ..history.build import BuiltHistory, Options, build_input
+from ..history.build import Options, build_input
 from ..history.reading import ArtifactRef, History, Origin, Repair, read_history
+from ..history.turn import BuiltHistory
 from ..host.call import strip_function_prefix
 from ..media.choice import name_references
 from ..planning.plan import Plan
@@ -338,7 +339,7 @@ def _run(options: argparse.Namespace) -> int:
     planned = None
     if options.window is not None:
         planned = plan(
-            replayed.unfitted.conversation,
+            replayed.unfitted.conversation(),
             settings,
             model=ModelTerms(replayed.model_id, options.window, prices=ASSUMED_PRICES),
             counter=TokenCounter(ContentCache(), family=family_of(replayed.model_id)),

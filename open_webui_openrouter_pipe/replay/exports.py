@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 from ..errors import InvalidHistory
 from ..history.additions import SUMMARY_HEADING
 from ..history.artifacts import Artifacts, LoadedArtifact
-from ..history.build import BuiltHistory, Options, build_input
+from ..history.build import Options, build_input
 from ..history.reading import Origin, UserMessage, read_history
+from ..history.turn import BuiltHistory
 from ..host.call import strip_function_prefix
 from ..media.choice import name_references
 from ..responses.values import as_list, as_object, as_text, clean_text
@@ -272,8 +273,8 @@ def with_summary_message(built: BuiltHistory) -> BuiltHistory:
     return replace(
         built,
         items=[*built.items[:index], message, *built.items[index:]],
-        turns=(*built.turns[:index], built.turns[0], *built.turns[index:]),
-        origins=(*built.origins[:index], Origin(0, "system"), *built.origins[index:]),
+        turns=[*built.turns[:index], built.turns[0], *built.turns[index:]],
+        origins=[*built.origins[:index], Origin(0, "system"), *built.origins[index:]],
         instruction_count=index + 1,
         volatile=range(built.volatile.start + 1, built.volatile.stop + 1),
         external_summaries=(),

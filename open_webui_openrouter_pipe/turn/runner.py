@@ -17,11 +17,13 @@ from typing import Any, Final, cast
 from ..conversation.conversation import Conversation
 from ..errors import ContextTooLong, PipeError, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
-from ..history.build import BuiltHistory, Options, build_input, present_prompt, with_round
+from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.reading import History, read_history
 from ..history.steady import SteadyPrompt, steady_prompt
+from ..history.turn import BuiltHistory
 from ..planning.plan import Plan
 from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
+from ..responses.items import Item
 from ..words.lines import notice
 from .admission import Away
 from .bill import Spending
@@ -165,8 +167,7 @@ class TurnRunner:
         present = present_prompt(history, self.base_system_prompt)
         loaded, steady = await asyncio.gather(self._load(history.wanted), self.prompt.choose(present))
         if history.asked:
-            built = await self._with_attachments(self._build(history, loaded, steady))
-            conversation = await asyncio.to_thread(lambda: built.conversation)
+            conversation = await self._with_attachments(self._build(history, loaded, steady))
             await self.commands.answer(history.asked, conversation)
             return
         messages = len(self.messages)
@@ -201,14 +202,15 @@ class TurnRunner:
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
     ) -> tuple[BuiltHistory, Answer]:
         """Send the chat, without its reasoning where the provider refuses that; return what was sent and the answer."""
-        built = await self._with_attachments(self._build(history, loaded, steady))
+        built = self._build(history, loaded, steady)
+        conversation = await self._with_attachments(built)
         await self._report_missing(built, loaded)
-        answer = await self._send(built)
+        answer = await self._send(built, conversation)
         if isinstance(answer.error, ReasoningRejected) and built.replayed and not answer.shown:
             self.memory.rejected.add(self.origin.user_id, [*built.replayed])
             await self.channel.put(Notice(notice("reasoning_rejected")))
             stripped = self._build(history, loaded, steady, strip_reasoning=True)
-            answer = await self._send(await self._with_attachments(stripped))
+            answer = await self._send(stripped, await self._with_attachments(stripped))
         return built, answer
 
     async def _load(self, ids: Sequence[str]) -> LoadedArtifacts:
@@ -242,23 +244,26 @@ class TurnRunner:
         )
         return build_input(history, {**usable, **loaded.missing}, options)
 
-    async def _with_attachments(self, built: BuiltHistory) -> BuiltHistory:
-        """Put the attachments in place; what is not sent is named once in each chat."""
-        if self.ports.attachments is None:
-            return built
-        filling = asyncio.ensure_future(self.ports.attachments.fill(built.items, built.turns))
-        try:
-            _, slow = await asyncio.wait({filling}, timeout=self.shown_from_seconds)
+    async def _with_attachments(self, built: BuiltHistory) -> Conversation:
+        """Put the attachments in place and name the items; what is not sent is named once in each chat."""
+        items: Sequence[Item] = built.items
+        if self.ports.attachments is not None:
+            filling = asyncio.ensure_future(self.ports.attachments.fill(items, built.turns))
+            try:
+                _, slow = await asyncio.wait({filling}, timeout=self.shown_from_seconds)
+                if slow:
+                    await self.channel.put(Notice(notice("reading_attachments"), done=False))
+                filled = await filling
+            finally:
+                filling.cancel()
             if slow:
-                await self.channel.put(Notice(notice("reading_attachments"), done=False))
-            filled = await filling
-        finally:
-            filling.cancel()
-        if slow:
-            await self.channel.put(Notice(notice("attachments_read")))
-        for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
-            await self.channel.put(Notice(line))
-        return replace(built, items=list(filled.items), unfilled=built.items)
+                await self.channel.put(Notice(notice("attachments_read")))
+            for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
+                await self.channel.put(Notice(line))
+            items = filled.items
+        if is_large(items):  # naming a long chat by its content takes longer than the event loop may wait
+            return await asyncio.to_thread(built.conversation, items)
+        return built.conversation(items)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
@@ -278,12 +283,8 @@ class TurnRunner:
             details = tuple(notice(name, count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
-    async def _send(self, built: BuiltHistory) -> Answer:
+    async def _send(self, built: BuiltHistory, conversation: Conversation) -> Answer:
         """Fit the input and send it; once more with less when the provider counts more than its window."""
-        # naming a long chat by its content takes longer than the event loop may wait
-        if is_large(built.items):
-            await asyncio.to_thread(lambda: built.conversation)
-        conversation = built.conversation
         plan = await self.fitter.fit(conversation, self.channel.put)
         answer = await self._run_round(plan, built, conversation)
         if isinstance(answer.error, ContextTooLong) and not answer.shown:

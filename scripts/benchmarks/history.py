@@ -21,7 +21,7 @@ from scripts.benchmarks._chats import call_and_output
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.history.build import BuiltHistory
+    from open_webui_openrouter_pipe.history.turn import BuiltHistory
 
     Work = Callable[[], Awaitable[object]]
 

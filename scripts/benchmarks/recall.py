@@ -141,7 +141,9 @@ class Stage:
         removed = [text for text in texts_of_turns(earlier) if text.digest not in _digests(planned)]
 
         def recalled_for(text: str) -> Recalled:
-            asked = build_input(read_history([{"role": "user", "content": text}]), {}, Options()).conversation
+            asked = build_input(
+                read_history([{"role": "user", "content": text}]), {}, Options()
+            ).conversation()
             return quote_passages(
                 removed,
                 planned.entries[: planned.marks.completed],
@@ -182,7 +184,7 @@ class Stage:
     def conversation(self, text: str) -> Conversation:
         """The chat with this last message, as the pipe reads it."""
         built = build_input(read_history(self.chat.ending_with(text)), {}, Options())
-        return replace(built.conversation, tools=self.chat.tools)
+        return replace(built.conversation(), tools=self.chat.tools)
 
 
 def _digests(planned: Plan) -> set[bytes]:

@@ -76,7 +76,7 @@ def test_an_example_makes_the_items_that_its_page_shows(block: Block) -> None:
     names = {each.name: json.loads(each.text) for each in named}
     exec(block.text, names)
     assert json.dumps(names["built"].items) == json.dumps(names["items"])
-    assert (names["built"].missing, names["built"].repairs) == ({}, ())
+    assert (names["built"].missing, names["built"].repairs) == ({}, [])
 
 
 @pytest.fixture

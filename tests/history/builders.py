@@ -18,7 +18,7 @@ from scripts.standin import validate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.history.build import BuiltHistory
+    from open_webui_openrouter_pipe.history.turn import BuiltHistory
 
 OPENAI = "openai/gpt-5"
 CLAUDE = "anthropic/claude-sonnet-4.5"

@@ -31,7 +31,7 @@ from tests.history import builders
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from open_webui_openrouter_pipe.history.build import BuiltHistory
+    from open_webui_openrouter_pipe.history.turn import BuiltHistory
 
 FOLDER = Path(__file__).with_name("cases")
 SECTIONS = {"stored", "for", "=>", "repaired", "missing", "also"}
@@ -104,7 +104,7 @@ def facts_of(built: BuiltHistory, case: Case) -> dict[str, Any]:
     """What a case may say of a chat, beside its items."""
     numbers = {builders.ulid(number): number for number in range(10)}
     history = read_history(case.messages, **builders.reading(case.options))
-    parts = built.conversation
+    parts = built.conversation()
     kinds = [[str(each.item.get("role", each.item["type"])) for each in turn.entries] for turn in parts.turns]
     return {
         "repaired": [f"{each.origin.message} {each.kind}: {each.detail}" for each in built.repairs],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.turn import take_images
+from open_webui_openrouter_pipe.history.parts import take_images
 from open_webui_openrouter_pipe.responses.values import reference_of
 from tests.history.builders import assistant, build, user
 

@@ -44,7 +44,7 @@ def test_a_chat_becomes_these_items(case: Case) -> None:
 def test_a_conversation_holds_the_items_in_the_order_in_which_they_are_sent(case: Case) -> None:
     """Instructions, earlier turns, volatile text, current turn."""
     built = build(case.messages, case.stored, **case.options)
-    parts = built.conversation
+    parts = built.conversation()
     *earlier, current = [[*turn.entries] for turn in parts.turns]
     entries = [*parts.instructions, *chain(*earlier), *parts.volatile, *current]
     assert [entry.item for entry in entries] == built.items

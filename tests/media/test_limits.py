@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation, name_turns
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.media.choice import Attachment, MediaSettings, choose
 from open_webui_openrouter_pipe.summaries.segments import SegmentSizes, SummaryIndex
@@ -55,7 +55,7 @@ async def test_images_go_in_batches() -> None:
 async def conversation(shown: MediaLibrary) -> Conversation:
     items, turns = chat(*PARTS)
     filled = await shown.fill(items, turns)
-    return name_turns(build_conversation(filled.items, turns), items)
+    return build_conversation(filled.items, turns, unfilled=items)
 
 
 async def test_summaries_outlive_the_images_of_their_turns() -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, build_input
+from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.markers import Reference, name_call, write_reference
 from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.history.turn import BuiltHistory
 from open_webui_openrouter_pipe.host.call import strip_function_prefix
 from open_webui_openrouter_pipe.replay.exports import (
     Chat,
@@ -192,7 +193,7 @@ async def test_summaries_of_others_are_one_message_behind_the_instructions() -> 
     chat = [system("[CONVERSATION SUMMARY]\nFoxes.\nSources: x"), user("1")]
     built = await transform_messages_to_input(chat, artifact_loader=None, options=options)
     assert built.items == [summary_message((), ["Foxes."]), said("system", "Sources: x"), said("user", "1")]
-    assert [entry.item for entry in built.conversation.volatile] == [said("system", "Sources: x")]
+    assert [entry.item for entry in built.conversation().volatile] == [said("system", "Sources: x")]
 
 
 @pytest.mark.anyio

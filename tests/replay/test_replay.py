@@ -186,7 +186,7 @@ async def test_sent_is_what_the_engine_plans(
     model = ModelTerms(OPENAI, 4000, prices=ASSUMED_PRICES)
     terms = FitTerms(read_settings(Valves(**settings)).context, model)
     fitter = Fitter(FakeServices().planner(), terms, RequestOrigin("user", "chat", "message", OPENAI))
-    plan = await fitter.fit(built.conversation, ShownNotices())
+    plan = await fitter.fit(built.conversation(), ShownNotices())
     assert sent == list(plan.items)
     assert sent != built.items
 

@@ -47,7 +47,7 @@ def long_chat(turns: int, words: int = 600) -> Conversation:
     for at in range(turns):
         messages += [{"role": "user", "content": f"Q{at}"}, {"role": "assistant", "content": "word " * words}]
     messages.append({"role": "user", "content": "and now?" if turns else "word " * words})
-    return build_input(read_history(messages), {}, Options(model_id="vendor/model")).conversation
+    return build_input(read_history(messages), {}, Options(model_id="vendor/model")).conversation()
 
 
 async def fit(fitter: Fitter, chat: Conversation, screen: ShownNotices | None = None) -> Plan:
