@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -40,8 +40,8 @@ from .words.lines import ENGLISH, find_language, in_language
 from .worker import Host, Worker
 
 _NO_ANSWER: Final = ResponseFinished()
-"""What a task gets from a model that only draws, and about a command, at no cost: the host then does without, or
-takes the user's words."""
+"""What a task gets about a command, and from a model that only draws or no model at all, at no cost: the host then
+does without, or takes the user's words."""
 
 
 class App:
@@ -79,19 +79,13 @@ class App:
         call = replace(call, language=language)
         important = self.worker.memory.important_lines(call.user_id, call.message_id)
         wording = Wording(language, settings.status_lines, partial(host.may_continue, call), important)
-        async with aclosing(self._answer(call, settings)) as outputs:
+        answer = self._status if call.model_id == STATUS_ID else self._answer
+        async with aclosing(answer(call, settings)) as outputs:
             async for output in outputs:
                 if said := await wording.say(output):
                     yield said
 
     async def _answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
-        if call.model_id == STATUS_ID:
-            for output in await self._status_answer(call, settings):
-                yield output
-            return
-        if call.about_command:
-            yield _NO_ANSWER
-            return
         worker = self.worker
         worker.sweep_when_due(settings)
         try:
@@ -103,8 +97,7 @@ class App:
             yield _NO_ANSWER
             return
         channel = OutputChannel()
-        assembly, hosted = await assemble(worker, permitted, channel)
-        turn = await assembly.turn()
+        turn, hosted = await assemble(worker, permitted, channel)
         task = worker.own.start(turn.run())
         try:
             if call.in_chat:
@@ -121,6 +114,17 @@ class App:
             task.cancel()
             await asyncio.wait({task})
 
+    async def _status(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
+        """Say why there are no models; a task of the host gets nothing from it."""
+        if call.task:
+            yield _NO_ANSWER
+            return
+        listing = self.worker.listing(settings.client)
+        report = await listing.report(settings.offer, is_admin=call.is_admin)
+        text = in_language(report, call.language or ENGLISH)
+        for output in status_answer(text, f"msg_{generate_item_id()}"):
+            yield output
+
     def replace_user_valve(self, function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
         """Have a user's valve stored with the second of the values, in the background."""
         self.worker.own.start(self.worker.host.replace_user_valve(function_id, user_id, name, values))
@@ -133,14 +137,6 @@ class App:
     async def aclose(self) -> None:
         """Stop what runs and close what is open."""
         await self.worker.own.aclose()
-
-    async def _status_answer(self, call: Call, settings: Settings) -> Sequence[Output]:
-        """What the entry answers that says why there are no models; a task of the host gets nothing from it."""
-        if call.task:
-            return [_NO_ANSWER]
-        listing = self.worker.listing(settings.client)
-        report = await listing.report(settings.offer, is_admin=call.is_admin)
-        return status_answer(in_language(report, call.language or ENGLISH), generate_item_id())
 
 
 def build_app() -> App:

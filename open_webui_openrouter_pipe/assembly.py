@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -25,7 +25,7 @@ from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
 from .money.audit import Bill
 from .openrouter import controls
-from .openrouter.controls import CacheLifetime, cheapest_lifetime
+from .openrouter.controls import cheapest_lifetime
 from .openrouter.request import Composer, identity_parameters
 from .openrouter.retries import RetryingResponses
 from .openrouter.search import with_search
@@ -63,8 +63,7 @@ class Assembly:
         worker, call, settings = self.worker, self.permitted.call, self.permitted.settings
         stores = await worker.stores(settings.store)
         composer = await self._composer()
-        find = worker.listing(settings.client).find
-        models = [find(model_id) for model_id in composer.model_ids]
+        models = [self.permitted.find(model_id) for model_id in composer.model_ids]
         spending = self._spending(composer, models)
         fitter = self._fitter(composer, models, spending, stores)
         # Of a task, and of a caller without a page, nothing is kept, and they find what is durable.
@@ -79,16 +78,9 @@ class Assembly:
             store=store,
             new_id=generate_item_id,
             files=worker.host.files if self.library.saved_for else None,
-            attachments=self.library,
+            fill=self.library.fill,
             downloads=self.library.downloads,
         )
-        keeps_prompt = settings.steady_system_prompt and call.in_chat
-        keeper = PromptKeeper(
-            stores.prompts if call.keeps else None,
-            call.origin if keeps_prompt else None,
-            partial(worker.host.prompt_template, call),
-        )
-        counter = partial(worker.planner.counter, call.model_id)
         worker.admission.settings = settings.admission
         return TurnRunner(
             call.messages,
@@ -103,8 +95,16 @@ class Assembly:
             fitter=fitter,
             slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),
             spending=spending,
-            prompt=keeper,
-            recall=RecallTool(counter, worker.planner.caches.passages, composer.offers_own_tools),
+            prompt=PromptKeeper(
+                stores.prompts if call.keeps else None,
+                call.origin if settings.steady_system_prompt and call.in_chat else None,
+                partial(worker.host.prompt_template, call),
+            ),
+            recall=RecallTool(
+                partial(worker.planner.counter, call.model_id),
+                worker.planner.caches.passages,
+                composer.offers_own_tools,
+            ),
             quoted_calls=partial(worker.host.quoted_calls, call),
             commands=self._commands(composer, fitter, spending),
         )
@@ -127,13 +127,11 @@ class Assembly:
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
         """What the worker and the database know of the chat's requests; without the latter, what the worker does."""
         request = composer.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
-        cached, owner = (
-            await spending.cached_entries(plan, request),
-            (self.permitted.call.user_id, spending.chat_id),
-        )
+        cached = await spending.cached_entries(plan, request)
+        own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
         try:
-            cost = await self.worker.own.ledger.of_chat(*owner)
-            return ChatRecord(cached, await self.worker.own.audit.breaks(*owner, limit=MAX_BREAKS), cost)
+            cost = await own.ledger.of_chat(*owner)
+            return ChatRecord(cached, await own.audit.breaks(*owner, limit=MAX_BREAKS), cost)
         except StoreError as error:
             log.warning("the cost of a chat could not be read: %s", error)
             return ChatRecord(cached)
@@ -172,24 +170,25 @@ class Assembly:
         """What writes the call's requests; a tool of ours looks up what was removed, unless nothing is."""
         call, settings, model = self.permitted.call, self.permitted.settings, self.permitted.model
         own_tools: tuple[Tool, ...] = ()
+        parameters: Mapping[str, Any]
         if call.task:
-            parameters: Mapping[str, Any] = {
-                **controls.task_parameters(call.parameters, call.task),
-                **self._identity(),
-            }
+            parameters = {**controls.task_parameters(call.parameters, call.task), **self._identity()}
         else:
+            switched = settings.controls
+            if switched.cache_lifetime == "auto" and model_family(call.model_id) == ANTHROPIC:
+                pauses = await self.worker.host.chat_pauses(call)
+                switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
             parameters = controls.chat_parameters(
                 call.parameters,
-                replace(settings.controls, cache_lifetime=await self._cache_lifetime()),
+                switched,
                 identity=self._identity(),
                 offered=self.permitted.offered,
                 model=model,
                 model_id=call.model_id,
             )
             if call.in_chat:
-                search = settings.controls.search
                 parameters = with_search(
-                    parameters, search, call.host_search, model=model, model_id=call.model_id
+                    parameters, switched.search, call.host_search, model=model, model_id=call.model_id
                 )
             if settings.recall_tool and settings.context.may_recall:
                 own_tools = (RECALL_TOOL,)
@@ -207,30 +206,21 @@ class Assembly:
         level = self.permitted.settings.controls.identity
         return identity_parameters(level, call.origin, secret, task=call.task)
 
-    async def _cache_lifetime(self) -> Literal["auto"] | CacheLifetime:
-        """How long the provider should keep the chat; the pauses are read only where that can be chosen."""
-        call, setting = self.permitted.call, self.permitted.settings.controls.cache_lifetime
-        if setting != "auto" or model_family(call.model_id) != ANTHROPIC:
-            return setting
-        return cheapest_lifetime(await self.worker.host.chat_pauses(call), self.permitted.model)
-
     def _fitter(
         self, composer: Composer, models: Sequence[Model | None], spending: Spending, stores: Stores
     ) -> Fitter:
         """What fits the call's requests. A task is never shortened; an unsaved chat is recorded without its ids."""
         call, settings = self.permitted.call, self.permitted.settings
-        writer = self._listed(controls.summary_model_id(settings.summary_model, call.model_id))
+        writer = self.permitted.find(controls.summary_model_id(settings.summary_model, call.model_id))
         context = replace(settings.context, recall_tool=composer.offers_own_tools)
         if call.task:
             context = replace(context, context_strategy="off")
         elif context.context_strategy == "summarize" and writer and not writer.writes:
             context = replace(context, context_strategy="prune")  # a picture is not a summary
         model = controls.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
-        if model.window_tokens is None:
-            model = replace(model, window_tokens=self._unlisted_window(call.model_id))
         terms = FitTerms(
             context,
-            model,
+            model if model.window_tokens else replace(model, window_tokens=self._window(call.model_id)),
             composer.tools,
             call.optional_tools,
             recorded=not call.task,
@@ -258,7 +248,7 @@ class Assembly:
         """What asks for summaries: the chat's own model, which has it cached, or one with its own prompt."""
         call, settings, model = self.permitted.call, self.permitted.settings, self.permitted.model
         writer_id = controls.summary_model_id(settings.summary_model, call.model_id)
-        own_model = self._listed(writer_id)
+        own_model = self.permitted.find(writer_id)
         parameters = controls.summary_parameters(
             {**call.parameters, **self._identity()},
             model_id=call.model_id,
@@ -271,13 +261,12 @@ class Assembly:
             terms.model.window_tokens or UNKNOWN_WINDOW_TOKENS,
             bool(model and model.reasons),
         )
-        window_tokens = own_model.context_tokens if own_model else None
         own = SummaryModel(
             writer_id,
             Composer(
                 parameters, model=own_model, model_id=writer_id, summary_parameters=controls.SUMMARY_FORMAT
             ),
-            window_tokens or self._unlisted_window(writer_id) or UNKNOWN_WINDOW_TOKENS,
+            self._window(writer_id) or UNKNOWN_WINDOW_TOKENS,
             bool(own_model and own_model.reasons),
         )
         return SummaryWriter(
@@ -287,14 +276,12 @@ class Assembly:
             count=(await self.worker.planner.counter(writer_id)).text,
         )
 
-    def _listed(self, model_id: str) -> Model | None:
-        """The catalogue's entry of a model."""
-        return self.worker.listing(self.permitted.settings.client).find(model_id)
-
-    def _unlisted_window(self, model_id: str) -> int | None:
-        """The window of a model of which the catalogue names none: as a provider has named it, or as assumed."""
+    def _window(self, model_id: str) -> int | None:
+        """The window of a model: of the catalogue, or else as a provider has named it, or as it is assumed."""
+        model = self.permitted.find(model_id)
         return (
-            self.worker.planner.named_windows.get((self.permitted.call.user_id, model_id))
+            (model and model.context_tokens)
+            or self.worker.planner.named_windows.get((self.permitted.call.user_id, model_id))
             or self.permitted.settings.assumed_context_tokens
             or None
         )
@@ -302,8 +289,8 @@ class Assembly:
 
 async def assemble(
     worker: Worker, permitted: Permitted, channel: OutputChannel
-) -> tuple[Assembly, Mapping[str, str]]:
-    """What builds the parts of a call that has its documents in it, and lines about these, each under a name."""
+) -> tuple[TurnRunner, Mapping[str, str]]:
+    """What answers a call that has its documents in it, and lines about these, each under a name."""
     call, settings = permitted.call, permitted.settings
     if call.is_spoken and settings.steady_system_prompt:
         # so that the instructions for a spoken answer leave the chat's prefix as it is
@@ -323,7 +310,7 @@ async def assemble(
     lines: Mapping[str, str] = {}
     if settings.media.documents != "host":
         call, lines = await _attach_documents(worker, call, library)
-    return Assembly(worker, replace(permitted, call=call), library, channel), lines
+    return await Assembly(worker, replace(permitted, call=call), library, channel).turn(), lines
 
 
 async def _attach_documents(

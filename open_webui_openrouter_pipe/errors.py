@@ -15,7 +15,8 @@ class PipeError(Exception):
 
     `user_message` and `admin_message` are one line of plain text for the chat; `str(error)` may hold more for the log.
     What `has_reference` comes from outside: line and log share a short id by which one is found by the other.
-    `generation_id` is OpenRouter's name for the request, empty where it has given none.
+    `generation_id` is OpenRouter's name for the request, empty where it has given none. `retry_after_seconds` is how
+    long the server asked to wait, or an address is left alone, None where nothing says that.
     """
 
     status: int = 500
@@ -24,11 +25,19 @@ class PipeError(Exception):
     passes: bool = False
     generation_id: str = ""
 
-    def __init__(self, user_message: str, *, detail: str = "", admin_message: str = "") -> None:
+    def __init__(
+        self,
+        user_message: str,
+        *,
+        detail: str = "",
+        admin_message: str = "",
+        retry_after_seconds: float | None = None,
+    ) -> None:
         super().__init__(f"{user_message} ({detail})" if detail else user_message)
         self.user_message = user_message
         self.admin_message = admin_message or user_message
         self.detail = detail
+        self.retry_after_seconds = retry_after_seconds
 
 
 class ConfigurationError(PipeError):
@@ -49,26 +58,20 @@ class ContextBudgetExceeded(PipeError):
 
     status = 400
     code = "context_budget_exceeded"
-
-    def __init__(self, user_message: str, *, advice: str, detail: str = "") -> None:
-        super().__init__(user_message, detail=detail)
-        self.advice = advice
+    advice: str = ""
 
 
-class SpendingError(PipeError):
-    """Nothing is sent because of what it costs."""
+class SpendingLimitReached(PipeError):
+    """Nothing is sent, as a spending limit is reached, or cannot be read or checked."""
 
     status = 402
-
-
-class SpendingLimitReached(SpendingError):
-    """A spending limit is reached, or cannot be read or checked."""
-
     code = "insufficient_quota"
 
 
-class SpendingDeclined(SpendingError):
-    """The user does not want to pay for the request."""
+class SpendingDeclined(PipeError):
+    """Nothing is sent, as the user does not want to pay for it."""
+
+    status = 402
 
 
 class AttachmentUnavailable(PipeError):
@@ -100,10 +103,6 @@ class AddressPaused(ConnectionFailed):
 
     status = 503
 
-    def __init__(self, user_message: str, *, retry_after_seconds: float, admin_message: str = "") -> None:
-        super().__init__(user_message, admin_message=admin_message)
-        self.retry_after_seconds = retry_after_seconds
-
 
 class StreamBroken(PipeError):
     """The stream ended, or could not be read, before its terminal event."""
@@ -113,24 +112,10 @@ class StreamBroken(PipeError):
 
 
 class ProviderError(PipeError):
-    """OpenRouter, or the provider behind it, answered with an error.
-
-    `retry_after_seconds` is what the server asked to wait, None when unknown.
-    """
+    """OpenRouter, or the provider behind it, answered with an error."""
 
     status = 502
     has_reference = True
-
-    def __init__(
-        self,
-        user_message: str,
-        *,
-        detail: str = "",
-        admin_message: str = "",
-        retry_after_seconds: float | None = None,
-    ) -> None:
-        super().__init__(user_message, detail=detail, admin_message=admin_message)
-        self.retry_after_seconds = retry_after_seconds
 
 
 class AuthenticationFailed(ProviderError):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
 from .openrouter import controls
 from .openrouter.client import require_usable
-from .openrouter.controls import keeps_nothing
 from .openrouter.search import may_search
 from .ports import Model
 from .responses.values import as_object
@@ -30,34 +29,38 @@ NO_PERSISTENCE: Final = Persistence(reasoning="disabled", tools=False)
 class Permitted:
     """A call as it may be sent, with its settings, its model (None where unknown), and who pays for it.
 
-    `offered` are the models that the administrator offers, `lines` what the user is to know beforehand.
+    `find` returns a model of the catalogue, `offered` are those that the administrator offers, and `lines` what the
+    user is to know beforehand.
     """
 
     call: Call
     settings: Settings
     model: Model | None
     payer: Payer
+    find: Callable[[str], Model | None]
     offered: Sequence[Model]
     lines: tuple[str, ...]
 
 
 async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
-    """The call as it may be sent; None for a task that its model cannot do. Raises what it is refused with.
+    """The call as it may be sent; None for a task that its model cannot do, or that is about a command.
 
-    Near a spending limit it goes the cheaper way. The tasks of a message that the user has declined are declined too.
+    Raises what it is refused with. Near a spending limit it goes the cheaper way. The tasks of a message that the user
+    has declined are declined too.
     """
     if settings.refusal:
         raise ConfigurationError(settings.refusal)
-    listing = worker.listing(settings.client)
+    listing, model_id = worker.listing(settings.client), call.model_id
     # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
-    offered = await listing.offered(settings.offer)
-    call, omitted = await _permitted(worker, call, settings, offered)
-    model = listing.find(call.model_id)
-    call = replace(call, parameters=controls.routed(call.parameters, settings.controls))
-    settings = _without_third_parties(call, settings, model)
+    offered, find = await listing.offered(settings.offer), listing.find
+    model = find(model_id)
+    parameters, omitted = await _of_user(worker, call, settings, offered)
+    parameters = controls.routed(parameters, settings.controls)
+    if controls.keeps_nothing(as_object(parameters.get("provider"))):
+        settings = _without_third_parties(call, settings, model)
     # Also of a task, the user's own key must be usable.
     require_usable(settings.controls.own_api_key)
-    if call.task and model and not model.writes:
+    if call.task and (call.about_command or (model and not model.writes)):
         return None
     if call.task and worker.spending.was_declined(call.user_id, call.chat_id):
         raise SpendingLimitReached(notice("task_of_declined"))
@@ -68,23 +71,22 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
     if payer.state and payer.state.is_near:
         lines = (*lines, worker.spending.limit_line("limit_near", payer.state, call.time_zone))
         settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))
-        cheaper = controls.cheaper_parameters(
-            call.parameters, settings.controls, model_id=call.model_id, near_limit=spending.near_limit
+        parameters = controls.cheaper_parameters(
+            parameters, settings.controls, model_id=model_id, near_limit=spending.near_limit
         )
-        call = replace(call, parameters=cheaper)
     lines = (*lines, *omitted)
     if not (settings.store.passphrases or worker.host.secret_key):
         settings = replace(settings, persistence=NO_PERSISTENCE)
         lines = (*lines, notice("no_encryption_key"))
-    return Permitted(call, settings, model, payer, offered, lines)
+    return Permitted(replace(call, parameters=parameters), settings, model, payer, find, offered, lines)
 
 
-async def _permitted(
+async def _of_user(
     worker: Worker, call: Call, settings: Settings, offered: Sequence[Model]
-) -> tuple[Call, tuple[str, ...]]:
-    """The call with what this user may set alone, and a line about the rest; a task is written by the host."""
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """The parameters that this user may set, and a line about the others; a task is written by the host."""
     if call.task or call.is_admin:
-        return call, ()
+        return call.parameters, ()
     of_admin = await worker.host.model_parameters(call)
     permitted, omitted = controls.permitted_parameters(
         call.parameters,
@@ -93,28 +95,25 @@ async def _permitted(
         held=settings.held_parameters,
         offered={model.id for model in offered},
     )
-    call, names = replace(call, parameters=permitted), ", ".join(omitted)
     if not omitted:
-        return call, ()
+        return permitted, ()
+    names = ", ".join(omitted)
     log.info("parameters that users may not set were omitted: %s", names)
-    return call, (notice("parameters_omitted", names=names),)
+    return permitted, (notice("parameters_omitted", names=names),)
 
 
 def _without_third_parties(call: Call, settings: Settings, model: Model | None) -> Settings:
-    """The settings of a call; where nobody may keep its data, only its provider searches for it and reads its PDFs.
+    """The settings of a call whose data nobody may keep: only its provider searches for it and reads its PDFs.
 
     Zero data retention binds providers of models alone, neither search engines nor OpenRouter's parser.
     """
-    if not keeps_nothing(as_object(call.parameters.get("provider"))):
-        return settings
     search = replace(settings.controls.search, keeps_nothing=True)
     is_wanted = call.in_chat and not call.host_search and search.mode != "off"
+    is_lost = is_wanted and not may_search(search, model)
     return replace(
         settings,
         controls=replace(settings.controls, search=search),
         media=replace(settings.media, parses_pdf=False),
         pdf_engine="native",
-        notices=(*settings.notices, notice("search_keeps_data"))
-        if is_wanted and not may_search(search, model)
-        else settings.notices,
+        notices=(*settings.notices, notice("search_keeps_data")) if is_lost else settings.notices,
     )

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from . import valves
@@ -24,12 +25,13 @@ from .host.native import ChannelWriter, HostEvent, NativeWriter
 from .host.platform import stored_user_valves
 from .host.tagged_code import TaggedCodeWriter
 from .host.wording import EventCall, page_question, user_language, worded
+from .ports import Failed
 from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
 from .turn.runner import report_failure
-from .valves import PROTECTIONS, UserValves, read_user_valves, user_valves_class
-from .words.lines import ENGLISH
+from .valves import PROTECTIONS, StoredUserValves, UserValves, user_valves_class
+from .words.lines import ENGLISH, Language
 
 MAX_REMEMBERED_SETTINGS: Final = 256
 
@@ -82,8 +84,7 @@ class Pipe:
             ask = page_question(__event_call__, language or ENGLISH)
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__, ask=ask)
         except PipeError as error:
-            is_admin = (__user__ or {}).get("role") == "admin"
-            failed = worded(report_failure(error, for_admin=is_admin), language or ENGLISH)
+            failed = _failed(error, language, is_admin=(__user__ or {}).get("role") == "admin")
             return error_object(failed) if body.get("stream") else error_response(failed)
         call = replace(call, language=language)
         if not call.stream:
@@ -92,15 +93,14 @@ class Pipe:
         return events if call.in_chat else chunk_response(events)
 
     async def _stream(self, call: Call, frozen: Settings) -> AsyncGenerator[HostEvent]:
-        writer = _streamed(call) if call.in_chat else _chunks(call)
+        writer = _streamed(call)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
                     for event in writer.render(output):
                         yield event
         except Exception as error:  # noqa: BLE001 - the last one: raising would cost the partial answer
-            failed = report_failure(error, for_admin=call.is_admin)
-            for event in writer.render(worded(failed, call.language or ENGLISH)):
+            for event in writer.render(_failed(error, call.language, is_admin=call.is_admin)):
                 yield event
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
@@ -110,33 +110,26 @@ class Pipe:
                 async for output in outputs:
                     writer.take(output)
         except Exception as error:  # noqa: BLE001 - the last one: the host would show the bare exception
-            failed = report_failure(error, for_admin=call.is_admin)
-            writer.take(worded(failed, call.language or ENGLISH))
+            writer.take(_failed(error, call.language, is_admin=call.is_admin))
         if writer.failed and not call.in_chat and call.task is None:
             return error_response(writer.failed)
         return writer.result(with_output=call.in_chat)
 
     def _read_settings(self, user: Mapping[str, Any], function_id: str) -> Settings:
         """The settings of a user's call; the user's valves by themselves where the host could not read them."""
-        user_valves, user_id = user.get("valves"), as_text(user.get("id"))
-        if isinstance(user_valves, UserValves) and user_valves.model_fields_set:
-            unreadable = user_valves.unreadable
-        else:
+        own, user_id = user.get("valves"), as_text(user.get("id"))
+        if not isinstance(own, UserValves) or not own.model_fields_set:
             stored = stored_user_valves(user, function_id)
-            lost = (UserValves(), PROTECTIONS)
-            user_valves, unreadable = lost if stored is None else read_user_valves(stored)
-        if bound := bound_key(user_valves.API_KEY, user_id):
-            values = (user_valves.API_KEY, bound)
-            self._running_app().replace_user_valve(function_id, user_id, "API_KEY", values)
-        if unreadable:
-            _log.warning("a user's valves cannot be read: %s", ", ".join(unreadable))
+            # of what is lost, nothing that protects can be read
+            own = StoredUserValves(**(dict.fromkeys(PROTECTIONS) if stored is None else stored))
+        if bound := bound_key(own.API_KEY, user_id):
+            self._running_app().replace_user_valve(function_id, user_id, "API_KEY", (own.API_KEY, bound))
+        if own.unreadable:
+            _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
         self._report_unreadable()
-        key = repr(
-            (dict(self.valves), self.valves.unreadable, dict(user_valves), unreadable, user_id)
-        ).encode()
-        return self._settings.get(key) or self._settings.put(
-            key, read_settings(self.valves, user_valves, user_id=user_id, unreadable=unreadable)
-        )
+        valves = self.valves
+        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id)).encode()
+        return self._settings.get_or_compute(key, partial(read_settings, valves, own, user_id=user_id))
 
     def _report_unreadable(self) -> None:
         """Log which of the administrator's valves cannot be read, once as long as they are the same."""
@@ -154,23 +147,22 @@ class Pipe:
         return self._app
 
 
+def _failed(error: Exception, language: Language | None, *, is_admin: bool) -> Failed:
+    return worded(report_failure(error, for_admin=is_admin), language or ENGLISH)
+
+
 def _native(call: Call) -> NativeWriter:
     writer = ChannelWriter if call.in_channel else NativeWriter
-    return writer(
-        new_id=generate_item_id,
-        clock=time.monotonic,
-        continued_text=call.continued_text,
-    )
+    return writer(new_id=generate_item_id, clock=time.monotonic, continued_text=call.continued_text)
 
 
-def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter:
+def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
+    """What renders a stream: native events for a page, chunks for anybody else."""
+    if not call.in_chat:
+        options = as_object(call.parameters.get("stream_options"))
+        return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
     writer = _native(call)
     return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
-
-
-def _chunks(call: Call) -> ChunkWriter:
-    options = as_object(call.parameters.get("stream_options"))
-    return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
 
 
 def _completion_head(call: Call) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from .errors import PipeError
 from .history.artifacts import MissingArtifact
 from .money.audit import Bill
 from .money.limits import AccountLimit, AccountSums
+from .money.prices import NO_PRICES, Prices
 from .planning.plan import CacheMarks
 from .responses.effects import Effect, Usage
 from .responses.failure import Failure
@@ -57,12 +58,8 @@ class Artifact:
     item: Item
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedArtifacts:
-    """The answer to one load: what was found, and why the rest is missing."""
-
-    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
-    missing: Mapping[str, MissingArtifact] = field(default_factory=dict)
+LoadedArtifacts: TypeAlias = Mapping[str, Artifact | MissingArtifact]
+"""The answer to one load, by id: what was found, and why the rest is missing."""
 
 
 class ArtifactStore(Protocol):
@@ -72,7 +69,7 @@ class ArtifactStore(Protocol):
         """Make all of them durable, or none; the same id of the same user is replaced. Raises StoreError."""
 
     async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
-        """Find the user's artifacts in one query. Never raises: what cannot be loaded is among the missing."""
+        """Find the user's artifacts in one query. Never raises: what cannot be loaded is missing."""
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Delete them, everywhere. Raises StoreUnavailable; absent ids are not an error."""
@@ -141,11 +138,9 @@ class Prompts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model of the catalogue; sizes in tokens, prices in dollars per token, None where unknown.
+    """One model of the catalogue; sizes in tokens, None where unknown.
 
-    `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known;
-    `price_cache_write_1h` is for entries that are kept an hour, `price_search` dollars per search, `price_request`
-    dollars per request.
+    `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known.
     """
 
     id: str
@@ -155,19 +150,13 @@ class Model:
     input_modalities: frozenset[str] = frozenset()
     output_modalities: frozenset[str] = frozenset()
     supported_parameters: frozenset[str] = frozenset()
-    price_input: float | None = None
-    price_output: float | None = None
-    price_cache_read: float | None = None
-    price_cache_write: float | None = None
+    prices: Prices = NO_PRICES
     reasons: bool = False
     supported_efforts: tuple[str, ...] | None = None
     description: str = ""
     created: int = 0
     expires: str = ""
-    price_cache_write_1h: float | None = None
-    price_search: float | None = None
     reasoning_is_mandatory: bool = False
-    price_request: float | None = None
     canonical_id: str = ""
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
 
@@ -189,8 +178,8 @@ class Model:
         """
         name = self.id.partition("@")[0]
         by_picture = self.draws and not name.endswith(":free")
-        has_price = self.price_request or name.endswith(SEARCH_VARIANT) or by_picture
-        return self.price_input == self.price_output == 0 and not has_price
+        has_price = self.prices.request or name.endswith(SEARCH_VARIANT) or by_picture
+        return self.prices.input == self.prices.output == 0 and not has_price
 
     def reads(self, modality: str) -> bool:
         """Whether it takes this kind of input; one that lists none is taken to."""
@@ -242,14 +231,11 @@ class FilledItems:
     notices: Mapping[str, str] = field(default_factory=dict)
 
 
-class Attachments(Protocol):
-    """The images, documents, audio and video of a chat, for the model that is asked."""
+Fill: TypeAlias = Callable[[Sequence[Item], Sequence[int]], Awaitable[FilledItems]]
+"""Puts the attachments of a chat in the place of references, and a note in that of what the model does not read.
 
-    async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
-        """Replace references by content, and what the model does not read by a note; never raises.
-
-        `turns` are the numbers of the items' turns.
-        """
+The second argument are the numbers of the items' turns; never raises.
+"""
 
 
 RequestBody = Mapping[str, Any]
@@ -358,13 +344,6 @@ class Responses(Protocol):
         """Turn a failure that arrived inside a stream into the error tree's error."""
 
 
-class Audit(Protocol):
-    """The record of what became of all requests' contexts."""
-
-    def write(self, bill: Bill, /) -> None:
-        """Have a row written beside the request; never waits, never raises."""
-
-
 class Ledger(Protocol):
     """What all requests have cost, by chat and by account; the same for all workers."""
 
@@ -391,14 +370,8 @@ class Calibrations(Protocol):
         """Learn from what was billed for a request with these counts; never waits, never raises."""
 
 
-Encode = Callable[[str], Sequence[int]]
-
-
-class Tokenizer(Protocol):
-    """The tokenizer that is available on this machine, if any."""
-
-    async def encode(self) -> Encode | None:
-        """Return the function that turns text into tokens; loaded by the first call, None without a vocabulary."""
+Encode: TypeAlias = Callable[[str], Sequence[int]]
+"""Turns text into tokens."""
 
 
 @dataclass(frozen=True, slots=True)

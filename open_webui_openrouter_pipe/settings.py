@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -91,22 +91,13 @@ class Settings:
     recall_tool: bool
 
 
-def read_settings(
-    valves: Valves,
-    user_valves: UserValves | None = None,
-    *,
-    user_id: str = "",
-    unreadable: Collection[str] = (),
-) -> Settings:
-    """Freeze the valves into the settings of one request.
-
-    `unreadable` are the names of the user's valves that cannot be read.
-    """
-    refused = refused_user_valves(valves)
+def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user_id: str = "") -> Settings:
+    """Freeze the valves into the settings of one request."""
+    given, refused = user_valves or UserValves(), refused_user_valves(valves)
     hidden = {name for name, by in refused.items() if by == "USER_CONTROLS"}
-    wanted = (user_valves or UserValves()).model_dump(exclude_defaults=True)
+    wanted = given.model_dump(exclude_defaults=True)
     own = UserValves.model_construct(**{name: value for name, value in wanted.items() if name not in refused})
-    refusal, notices = _lost(valves, sorted(set(unreadable) - hidden))
+    refusal, notices = _lost(valves, sorted(set(given.unreadable) - hidden))
     chosen = combined(valves, own)
     if ignored := [name for name in wanted if name in refused.keys() - hidden]:
         notices = (notice("user_limits_not_followed", names=", ".join(ignored)), *notices)

@@ -191,14 +191,8 @@ def _wrong(error: ErrorDetails, model: type[BaseModel]) -> str:
     return f"there is no {name[:100]} here" + (f", perhaps {known[0]}" if known else "")
 
 
-def _readable(model: type[BaseModel], stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Those of the stored values that the class takes, and the names of the others."""
-    try:
-        model.model_validate(stored)
-    except ValidationError as error:
-        wrong = tuple(dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False)))
-        return {name: value for name, value in stored.items() if name not in wrong}, wrong
-    return dict(stored), ()
+def _wrong_names(error: ValidationError) -> list[str]:
+    return list(dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False)))
 
 
 def _known_quantizations(value: str) -> str:
@@ -298,10 +292,14 @@ def readable_advanced(stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[
     except (AttributeError, ValueError):
         stored, lost = {name: value for name, value in stored.items() if name != "ADVANCED"}, ("ADVANCED",)
     gathered = gather_advanced(stored)
-    kept, unreadable = _readable(Advanced, _read_object(gathered.get("ADVANCED", "")))
-    if unreadable:
-        gathered["ADVANCED"] = _write_object(kept)
-    return gathered, (*lost, *unreadable)
+    values = _read_object(gathered.get("ADVANCED", ""))
+    try:
+        Advanced.model_validate(values)
+    except ValidationError as error:
+        wrong = _wrong_names(error)
+        gathered["ADVANCED"] = _write_object({name: values[name] for name in values if name not in wrong})
+        lost = (*lost, *wrong)
+    return gathered, lost
 
 
 def _read_object(text: str) -> dict[str, Any]:
@@ -436,47 +434,40 @@ def combined(valves: Valves, own: UserValves) -> AllValves:
     return AllValves.model_construct(**values)
 
 
-def read_user_valves(stored: Mapping[str, Any]) -> tuple[UserValves, tuple[str, ...]]:
-    """Read a user's valves as they are stored; what cannot be read has its default, and its names are returned."""
-    values, unreadable = _readable(UserValves, stored)
-    return UserValves.model_validate(values), unreadable
+class _OfHost(ValveFields):
+    """The base of valves as the host makes them of what is stored, or of a form that is to be."""
+
+    def __init__(self, /, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            if is_saving():
+                raise NotSaved(notice("valves_not_saved", problems=explain(error, type(self)))) from None
+            wrong, lost = _wrong_names(error), tuple[str, ...]()
+            if "ADVANCED" in wrong:  # of what it holds, perhaps not all is
+                wrong.remove("ADVANCED")
+                values, lost = readable_advanced(values)
+            super().__init__(**{name: value for name, value in values.items() if name not in wrong})
+            self._unreadable = (*wrong, *lost)
 
 
-def _refuse_unreadable(model: type[ValveFields], values: Mapping[str, Any]) -> None:
-    try:
-        model.model_validate(values)
-    except ValidationError as error:
-        raise NotSaved(notice("valves_not_saved", problems=explain(error, model))) from None
-
-
-class HostValves(Valves):
+class HostValves(_OfHost, Valves):
     """The same as Open WebUI makes them: refused on saving, and read as far as possible otherwise."""
 
     model_config = ConfigDict(title="Valves")
 
-    def __init__(self, /, **values: Any) -> None:
-        if is_saving():
-            _refuse_unreadable(Valves, values)
-        gathered, lost = readable_advanced(values)
-        readable_values, unreadable = _readable(Valves, gathered)
-        super().__init__(**readable_values)
-        self._unreadable = (*unreadable, *lost)
+
+class StoredUserValves(_OfHost, UserValves):
+    """What a user has set, as it is stored."""
+
+    model_config = ConfigDict(title="UserValves")
 
 
 @lru_cache(maxsize=16)
 def _shown_user_valves(hidden: frozenset[str]) -> type[UserValves]:
     """The class as the host shows and makes it: without the hidden valves."""
 
-    class _ShownUserValves(UserValves):
-        model_config = ConfigDict(title="UserValves")
-
-        def __init__(self, /, **values: Any) -> None:
-            if is_saving():
-                _refuse_unreadable(UserValves, values)
-            readable_values, unreadable = _readable(UserValves, values)
-            super().__init__(**readable_values)
-            self._unreadable = unreadable
-
+    class _ShownUserValves(StoredUserValves):
         @classmethod
         def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
             """Return what Open WebUI shows."""

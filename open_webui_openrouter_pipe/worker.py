@@ -11,7 +11,7 @@ import logging
 import secrets
 import weakref
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -35,7 +35,6 @@ from .store.kept import MemorySummaries, PromptRows, SealedPrompts, SealedSummar
 from .store.ledger import SpendingLedger
 from .store.sealing import Keyring
 from .store.sweep import HostRecords, Schedule, Sweep
-from .store.table import RowStore
 from .store.tokenizer import LocalTokenizer
 from .turn.admission import Admission
 from .turn.bill import SpendingServices
@@ -120,18 +119,20 @@ class Stores(NamedTuple):
     prompts: Prompts | None
 
 
-@dataclass(frozen=True, slots=True)
 class OwnedResources:
-    """What an app opened and started; it can be closed after the app was dropped."""
+    """What an app opens and starts; it can be closed after the app was dropped."""
 
-    http: httpx.AsyncClient
-    rows: RowStore
-    summary_rows: SummaryRows
-    prompt_rows: PromptRows
-    audit: AuditLog
-    calibrations: StoredCalibrations
-    ledger: SpendingLedger
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    def __init__(
+        self, host: Host, transport: httpx.AsyncBaseTransport | None, clock: Callable[[], float]
+    ) -> None:
+        """Behind a proxy, httpx's own pool is used, which finds its way there."""
+        database = host.database
+        self.http = httpx.AsyncClient(transport=transport or (None if has_proxy() else Connections()))
+        self.rows = build_rows(database, redis=host.redis)
+        self.summary_rows, self.prompt_rows = SummaryRows(database), PromptRows(database)
+        self.audit, self.calibrations = AuditLog(database), StoredCalibrations(database)
+        self.ledger = SpendingLedger(database, clock=lambda: int(clock()))
+        self.tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Begin work in the background; it is cancelled when the app is closed."""
@@ -145,15 +146,8 @@ class OwnedResources:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for resource in (
-            self.ledger,
-            self.audit,
-            self.calibrations,
-            self.prompt_rows,
-            self.summary_rows,
-            self.rows,
-            self.http,
-        ):
+        beside = (self.ledger, self.audit, self.calibrations, self.prompt_rows, self.summary_rows)
+        for resource in (*beside, self.rows, self.http):
             await resource.aclose()
 
 
@@ -163,30 +157,19 @@ class Worker:
     def __init__(
         self, host: Host, *, transport: httpx.AsyncBaseTransport | None, clock: Callable[[], float]
     ) -> None:
-        """`transport` replaces the network, `clock` gives the epoch seconds by which days and prices go.
-
-        Behind a proxy, httpx's own pool is used, which finds its way there.
-        """
+        """`transport` replaces the network, `clock` gives the epoch seconds by which days and prices go."""
         self.host = host
-        self.own = OwnedResources(
-            http=httpx.AsyncClient(transport=transport or (None if has_proxy() else Connections())),
-            rows=build_rows(host.database, redis=host.redis),
-            summary_rows=SummaryRows(host.database),
-            audit=AuditLog(host.database),
-            prompt_rows=PromptRows(host.database),
-            calibrations=StoredCalibrations(host.database),
-            ledger=SpendingLedger(host.database, clock=lambda: int(clock())),
-        )
+        self.own = OwnedResources(host, transport, clock)
         self.loop = asyncio.get_running_loop()
         self.memory = Memory(clock)
         self.planner = PlannerServices(
-            self.own.audit,
+            self.own.audit.write,
             self.own.calibrations,
-            LocalTokenizer(host.tokenizer_folder),
+            LocalTokenizer(host.tokenizer_folder).encode,
             generate_item_id,
             self.memory,
         )
-        self.spending = SpendingServices(self.own.ledger, self.planner, host.groups, generate_item_id, clock)
+        self.spending = SpendingServices(self.own.ledger, self.planner, host.groups)
         self.summarizer_state = SummarizerState(start=self.own.start, clock=self.loop.time)
         self.unsaved_summaries = MemorySummaries()
         self._unsaved_rows = UnsavedRows()

@@ -23,12 +23,12 @@ from open_webui_openrouter_pipe.valves import (
     USER_PERMISSIONS,
     Advanced,
     HostValves,
+    StoredUserValves,
     UserValves,
     ValveFields,
     Valves,
     _texts,
     read_advanced,
-    read_user_valves,
     text_of,
     user_valves_class,
 )
@@ -173,15 +173,16 @@ def test_hidden_controls_are_not_followed() -> None:
 
 def test_valves_that_cannot_be_read_are_said() -> None:
     """The others stay; nothing is sent without those that say who keeps a chat, and who pays for it."""
-    own, unreadable = read_user_valves({"REASONING_EFFORT": "huge", "CLIP_LAST_MESSAGES": 3, "ZDR": True})
-    assert (own, unreadable) == (UserValves(CLIP_LAST_MESSAGES=3, ZDR=True), ("REASONING_EFFORT",))
-    partly = read_settings(Valves(), own, unreadable=unreadable)
+    own = StoredUserValves(REASONING_EFFORT="huge", CLIP_LAST_MESSAGES=3, ZDR=True)
+    kept = dict(UserValves(CLIP_LAST_MESSAGES=3, ZDR=True))
+    assert (dict(own), own.unreadable) == (kept, ("REASONING_EFFORT",))
+    partly = read_settings(Valves(), own)
     assert partly.controls.provider == {"zdr": True}
     assert (partly.refusal, "REASONING_EFFORT" in partly.notices[-1]) == ("", True)
-    own, unreadable = read_user_valves({"ZDR": "perhaps", "API_KEY": ["sk-or-1"], "WEB_SEARCH": "on"})
-    assert (own.WEB_SEARCH, unreadable) == ("on", ("ZDR", "API_KEY"))
-    assert "API_KEY, ZDR" in read_settings(Valves(), own, unreadable=unreadable).refusal
-    hiding = read_settings(Valves(USER_CONTROLS="WEB_SEARCH"), own, unreadable=unreadable)
+    own = StoredUserValves(ZDR="perhaps", API_KEY=["sk-or-1"], WEB_SEARCH="on")
+    assert (own.WEB_SEARCH, own.unreadable) == ("on", ("ZDR", "API_KEY"))
+    assert "API_KEY, ZDR" in read_settings(Valves(), own).refusal
+    hiding = read_settings(Valves(USER_CONTROLS="WEB_SEARCH"), own)
     assert (hiding.refusal, hiding.notices) == ("", ())
 
 

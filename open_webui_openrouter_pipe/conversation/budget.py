@@ -179,8 +179,8 @@ class WindowTooSmall(ContextBudgetExceeded):
         self.budget = budget
         self.limit_tokens = self.needed_tokens = 0
         reason = notice("window_too_small", window_tokens=budget.window_tokens)
-        advice = notice("window_too_small_advice")
-        super().__init__(notice("sentences", first=reason, second=advice), advice=advice, detail=str(budget))
+        self.advice = notice("window_too_small_advice")
+        super().__init__(notice("sentences", first=reason, second=self.advice), detail=str(budget))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +217,13 @@ class ContextOverflow(ContextBudgetExceeded):
             limit_tokens=limit_tokens,
             window_tokens=budget.window_tokens,
         )
-        advice = notice("window_too_small_advice")
+        self.advice = notice("window_too_small_advice")
         if changeable and can_help:
             largest = changeable[0]
             name = largest.name.partition(" on ")[0].replace(" ", "_")
             found = notice("overflow_largest", largest=notice(f"part_{name}"), tokens=largest.tokens)
-            reason, advice = notice("sentences", first=reason, second=found), notice(f"overflow_{name}")
-        line = notice("sentences", first=reason, second=advice)
-        super().__init__(line, advice=advice, detail=", ".join(listed))
+            reason, self.advice = notice("sentences", first=reason, second=found), notice(f"overflow_{name}")
+        super().__init__(notice("sentences", first=reason, second=self.advice), detail=", ".join(listed))
 
 
 def split_window(window_tokens: int, *, output_tokens: int | None = None) -> Budget:

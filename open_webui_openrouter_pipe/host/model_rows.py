@@ -208,8 +208,8 @@ def _description(model: Model) -> str:
         facts.append(f"Context: {model.context_tokens:,} tokens.")
     if model.is_free:
         facts.append("Free.")
-    elif model.price_input is not None and model.price_output:
-        prices = f"{_per_million(model.price_input)} in, {_per_million(model.price_output)} out"
+    elif model.prices.input is not None and model.prices.output:
+        prices = f"{_per_million(model.prices.input)} in, {_per_million(model.prices.output)} out"
         facts.append(f"Price per million tokens: {prices}.")
     if model.expires:
         facts.append(f"Withdrawn on {model.expires}.")

@@ -1,7 +1,7 @@
 """Attachments: which are sent and how, what files are, and where they may come from.
 
     choice    which attachments are sent, in which form, and what stands for the others  (pure)
-    library   the port `Attachments`: references read, encoded and put in place
+    library   the port `Fill`: references read, encoded and put in place
     download  files fetched from addresses that users and models name, and which may be reached
     kinds     the media type of a file, by its content                                   (pure)
 

@@ -1,4 +1,4 @@
-"""The port `Attachments`: what a chat refers to, read once, checked, encoded beside the event loop, and put in place.
+"""The port `Fill`: what a chat refers to, read once, checked, encoded beside the event loop, and put in place.
 
 Files of the host are read through `Files`, which checks the user's right, and what is on the web through `Downloads`,
 which judges the address. What was encoded is kept in bounded memory for the next requests. Which attachments stay, and

@@ -38,7 +38,10 @@ EXPLICIT_VENDORS: Final = frozenset({"anthropic", "qwen", "alibaba"})
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Dollars per token, per request and per search; None where unknown."""
+    """Dollars per token, per request and per search; None where unknown.
+
+    `read` is for what the provider has cached, `write` for what it caches, `write_long` for what it keeps an hour.
+    """
 
     input: float | None = None
     output: float | None = None
@@ -77,6 +80,9 @@ class Prices:
         output_cost = usage.output_tokens * (self.output or 0.0)
         extra_cost = (self.request or 0.0) + searches * (self.search or 0.0)
         return self.input_cost(usage, long=long) + output_cost + extra_cost
+
+
+NO_PRICES: Final = Prices()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import NotOpenRouter, PipeError
+from ..money.prices import Prices
 from ..ports import Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
@@ -32,6 +33,16 @@ ZDR_PATH: Final = "/endpoints/zdr"
 KEY_PATH: Final = "/key"
 _PERIODS: Final = {"daily": "period_day", "weekly": "period_week", "monthly": "period_month"}
 
+_PRICES: Final = {
+    "input": "prompt",
+    "output": "completion",
+    "read": "input_cache_read",
+    "write": "input_cache_write",
+    "write_long": "input_cache_write_1h",
+    "request": "request",
+    "search": "web_search",
+}
+"""OpenRouter's names of what `Prices` holds."""
 _FRESH_SECONDS = 3600.0
 _SHORTEST_BACKOFF_SECONDS = 30.0
 _LONGEST_BACKOFF_SECONDS = 1800.0
@@ -296,12 +307,7 @@ def _read_row(row: Any) -> Model | None:
         input_modalities=frozenset(_words(architecture.get("input_modalities"))),
         output_modalities=frozenset(_words(architecture.get("output_modalities"))),
         supported_parameters=frozenset(parameters),
-        price_input=_price(pricing.get("prompt")),
-        price_output=_price(pricing.get("completion")),
-        price_cache_read=_price(pricing.get("input_cache_read")),
-        price_cache_write=_price(pricing.get("input_cache_write")),
-        price_cache_write_1h=_price(pricing.get("input_cache_write_1h")),
-        price_search=_price(pricing.get("web_search")),
+        prices=Prices(**{name: _price(pricing.get(field)) for name, field in _PRICES.items()}),
         reasons=isinstance(fields.get("reasoning"), dict)
         or not {"reasoning", "include_reasoning"}.isdisjoint(parameters),
         supported_efforts=tuple(_words(reasoning.get("supported_efforts"))) or None,
@@ -310,5 +316,4 @@ def _read_row(row: Any) -> Model | None:
         created=_tokens(fields.get("created")) or 0,
         expires=_day(fields.get("expiration_date")),
         canonical_id=as_text(fields.get("canonical_slug")),
-        price_request=_price(pricing.get("request")),
     )

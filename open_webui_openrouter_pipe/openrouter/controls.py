@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from ..conversation.budget import smallest_known
 from ..errors import ConfigurationError
 from ..history.artifacts import ANTHROPIC, model_family
-from ..money.prices import KEPT_LONG_SECONDS, KEPT_SECONDS
+from ..money.prices import KEPT_LONG_SECONDS, KEPT_SECONDS, NO_PRICES
 from ..planning.planner import ModelTerms
 from ..planning.simulate import CachePrices
 from ..ports import SEARCH_VARIANT, Model
@@ -308,13 +308,13 @@ def shares_cache(setting: str, terms: ModelTerms) -> bool:
 def model_terms(model_id: str, models: Sequence[Model | None], *, output_tokens: int | None) -> ModelTerms:
     """Return the terms of the model that is asked, the first one, with the smallest sizes of all that may answer."""
     asked = models[0]
-    prices = (asked.price_input, asked.price_cache_read, asked.price_cache_write) if asked else (None,) * 3
+    prices = asked.prices if asked else NO_PRICES
     known = [model for model in models if model]
     return ModelTerms(
         model_id,
         smallest_known([model.context_tokens for model in known]),
         output_tokens,
-        CachePrices.of(*prices),
+        CachePrices.of(prices.input, prices.read, prices.write),
         max_output_tokens=smallest_known([model.max_output_tokens for model in known]),
     )
 
@@ -329,10 +329,10 @@ def cheapest_lifetime(pauses_seconds: Sequence[float], model: Model | None) -> C
     one is written; after a longer one all are written anew. With no pause beyond five minutes, an hour only costs
     more; with each beyond an hour too. The order matters little, the number of turns that a pause loses much.
     """
-    asked = model or Model("", "")
-    plain = asked.price_input or 1.0
+    asked = model.prices if model else NO_PRICES
+    plain = asked.input or 1.0
     usual = {"read": _READ, "5m": _WRITE, "1h": _WRITE_1H}
-    known = (asked.price_cache_read, asked.price_cache_write, asked.price_cache_write_1h)
+    known = (asked.read, asked.write, asked.write_long)
     prices = {
         name: share * plain if price is None else price
         for (name, share), price in zip(usual.items(), known, strict=True)

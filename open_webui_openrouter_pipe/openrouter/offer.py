@@ -175,7 +175,8 @@ def _passes(model: Model, filters: Filters, zdr_ids: Collection[str] | None) -> 
         return False
     if filters.max_price is None:
         return True
-    return model.price_input is not None and model.price_input * _MILLION <= filters.max_price * (1 + 1e-9)
+    price = model.prices.input
+    return price is not None and price * _MILLION <= filters.max_price * (1 + 1e-9)
 
 
 def _variants_of(

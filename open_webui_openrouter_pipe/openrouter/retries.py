@@ -23,7 +23,6 @@ from ..errors import (
     EffortRejected,
     ParameterRejected,
     PipeError,
-    ProviderError,
     RateLimited,
     StreamBroken,
 )
@@ -123,7 +122,7 @@ class _Attempts:
         if not (error.passes and self.limit_seconds) or self.count >= ATTEMPTS:
             return False
         reason, first_seconds = next((line, wait) for kind, line, wait in _PASSING if isinstance(error, kind))
-        wait_seconds = error.retry_after_seconds if isinstance(error, ProviderError) else None
+        wait_seconds = error.retry_after_seconds
         if wait_seconds is None:
             wait_seconds = first_seconds * 2.0 ** (self.count - 1)
         wait_seconds *= 1 + JITTER_SHARE * random()  # noqa: S311 - no secret; and the server's word is a minimum

@@ -91,7 +91,7 @@ def with_search(
 
 def may_search(settings: SearchSettings, model: Model | None) -> bool:
     """Whether a model may search: where nothing may be kept, only one whose provider has a search with a price."""
-    return not settings.keeps_nothing or bool(model and model.price_search)
+    return not settings.keeps_nothing or bool(model and model.prices.search)
 
 
 def most_searches(parameters: Mapping[str, Any], model_id: str) -> int:

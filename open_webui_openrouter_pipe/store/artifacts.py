@@ -72,27 +72,22 @@ class SealedArtifacts:
         """
         wanted = list(dict.fromkeys(ids))
         if not wanted:
-            return LoadedArtifacts()
+            return {}
         found = await self._rows.load(user_id, wanted)
-        outcomes = await self._open_all(found.rows[key] for key in reversed(wanted) if key in found.rows)
-        artifacts: dict[str, Artifact] = {}
-        missing: dict[str, MissingArtifact] = {}
-        for key in wanted:
-            if isinstance(outcome := outcomes.get(key), Opened):
-                artifacts[key] = outcome.artifact
-            else:
-                absent = MissingArtifact(reason="unavailable" if key in found.unavailable else "missing")
-                missing[key] = outcome or absent
-        return LoadedArtifacts(artifacts, missing)
+        opened = await self._open_all(found.rows[key] for key in reversed(wanted) if key in found.rows)
+        absent, unavailable = MissingArtifact(), MissingArtifact(reason="unavailable")
+        return {
+            key: opened.get(key) or (unavailable if key in found.unavailable else absent) for key in wanted
+        }
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Delete the user's artifacts in database and cache, or raise StoreUnavailable."""
         if wanted := list(dict.fromkeys(ids)):
             await self._rows.delete(user_id, wanted)
 
-    async def _open_all(self, rows: Iterable[SealedRow]) -> dict[str, Opened | MissingArtifact]:
+    async def _open_all(self, rows: Iterable[SealedRow]) -> dict[str, Artifact | MissingArtifact]:
         """Open the rows in their order, large ones in a thread and small ones in slices between which others run."""
-        outcomes: dict[str, Opened | MissingArtifact] = {}
+        opened: dict[str, Artifact | MissingArtifact] = {}
         left_bytes, slice_bytes = MAX_LOAD_BYTES, 0
         for row in rows:
             limit_bytes = min(left_bytes, MAX_ITEM_BYTES)
@@ -105,9 +100,11 @@ class SealedArtifacts:
                 outcome = await asyncio.to_thread(self._open, row, limit_bytes)
             else:
                 outcome = self._open(row, limit_bytes)
-            outcomes[row.id] = outcome
-            left_bytes -= outcome.item_bytes if isinstance(outcome, Opened) else 0
-        return outcomes
+            if isinstance(outcome, Opened):
+                opened[row.id], left_bytes = outcome.artifact, left_bytes - outcome.item_bytes
+            else:
+                opened[row.id] = outcome
+        return opened
 
     def _open(self, row: SealedRow, limit_bytes: int) -> Opened | MissingArtifact:
         try:

@@ -34,7 +34,7 @@ from ..money.limits import (
     period_end,
 )
 from ..money.prefix import NOTHING_SENT, Digests, FoundBreak, LastRequest, digests_of, expected_input
-from ..money.prices import CacheRule, Prices, dollars, next_input
+from ..money.prices import NO_PRICES, CacheRule, Prices, dollars, next_input
 from ..planning.plan import Plan
 from ..ports import Ledger, Model, Notice, Request, RequestBody, RequestOrigin, Show
 from ..responses.effects import ResponseFinished, Usage
@@ -101,25 +101,10 @@ class CostCeiling:
     @property
     def prices(self) -> Prices:
         """The highest prices of the models; one without a price may cost what the dearest offered one does."""
-        prices = [prices_of(model) for model in self.models]
+        prices = [model.prices if model else NO_PRICES for model in self.models]
         if not all(each.are_known for each in prices):
-            prices += map(prices_of, self.offered)
+            prices += [model.prices for model in self.offered]
         return _highest(prices)
-
-
-def prices_of(model: Model | None) -> Prices:
-    """Return the prices of a model of the catalogue; none of one that it does not have."""
-    if model is None:
-        return Prices()
-    return Prices(
-        model.price_input,
-        model.price_output,
-        model.price_cache_read,
-        model.price_cache_write,
-        model.price_cache_write_1h,
-        model.price_request,
-        model.price_search,
-    )
 
 
 def _highest(prices: Sequence[Prices]) -> Prices:
@@ -154,16 +139,11 @@ class AnswerCost:
 
 @dataclass(frozen=True, slots=True)
 class SpendingServices:
-    """What all calls of a worker share; `clock` gives epoch seconds.
-
-    `groups` returns a user's groups, or raises StoreError; `new_id` names what is held.
-    """
+    """What all calls of a worker share; `groups` returns a user's groups, or raises StoreError."""
 
     ledger: Ledger
     planner: PlannerServices
     groups: Callable[[str], Awaitable[Sequence[Group]]] | None
-    new_id: Callable[[], str]
-    clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     turns: ContentCache[AnswerCost] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_CHATS))
     """By message."""
@@ -204,7 +184,7 @@ class SpendingServices:
 
     def limit_line(self, name: str, state: LimitState, zone: str) -> str:
         """Return a line about a limit: whose it is, how large, and when its period ends."""
-        limit, now = state.limit, self.clock()
+        limit, now = state.limit, self.planner.memory.clock()
         return notice(
             name,
             whose=notice(f"limit_of_{'user' if limit.scope == 'each' else limit.scope}", group=limit.group),
@@ -259,7 +239,7 @@ class Spending:
 
     def __post_init__(self) -> None:
         origin = self.origin
-        self._prices = prices_of(self.model)
+        self._prices = self.model.prices if self.model else NO_PRICES
         self._row_id = origin.preset or origin.model
         self._chat = cache_key(origin.user_id, origin.chat_id)
         self._message = cache_key(origin.user_id, origin.chat_id, "message", origin.message_id)
@@ -283,7 +263,7 @@ class Spending:
             await self._confirm(self.ask)
         if self.payer.under:
             await self._take_hold(request.body, notify)
-        self._sent_seconds = self.services.clock()
+        self._sent_seconds = memory.clock()
 
     def close(self, plan: Plan, answer: Answer) -> Bill:
         """Have the bill written, and return it; where none came, for what was sent and received by then."""
@@ -430,7 +410,8 @@ class Spending:
             return []
         if cold < cached * NOTABLE_SHARE:
             return [notice("next_cost", cost=dollars(cached))]
-        until = time_text(datetime.fromtimestamp(latest.cached_until, UTC), self.services.clock(), self.zone)
+        now_seconds = self.services.planner.memory.clock()
+        until = time_text(datetime.fromtimestamp(latest.cached_until, UTC), now_seconds, self.zone)
         return [notice("next_cost_until", cached=dollars(cached), cold=dollars(cold), when=until)]
 
     def _latest(self) -> LastRequest | None:
@@ -443,7 +424,11 @@ class Spending:
         threshold, services, latest = self.settings.confirm_dollars, self.services, self._latest()
         cost = self.expected_cost
         question = ""
-        if latest and latest.model != self.origin.model and latest.cached_until > services.clock():
+        if (
+            latest
+            and latest.model != self.origin.model
+            and latest.cached_until > services.planner.memory.clock()
+        ):
             cached_cost = _next_costs(latest)[0]
             if cost - cached_cost > threshold:
                 names = {"model": self.origin.model, "earlier": latest.model}
@@ -467,7 +452,7 @@ class Spending:
 
     async def _take_hold(self, body: RequestBody, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
-        hold = self.services.new_id()
+        hold = self.services.planner.new_id()
         amount = self.ceiling.highest_cost(body, self._expected.input_tokens)
         if await self._has_hold(hold, amount):
             return

@@ -6,7 +6,7 @@ What is shortened, and when, is decided in `planning` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -30,7 +30,7 @@ from ..planning.planner import (
     may_need_summaries,
     plan,
 )
-from ..ports import Audit, Calibrations, Notice, RequestOrigin, Show, Tokenizer
+from ..ports import Calibrations, Encode, Notice, RequestOrigin, Show
 from ..responses.items import Item
 from ..words.lines import notice
 from .memory import Memory
@@ -49,11 +49,15 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class PlannerServices:
-    """What all fitters of a worker share: the ports, and bounded caches of what was counted and stated."""
+    """What all fitters of a worker share: the ports, and bounded caches of what was counted and stated.
 
-    audit: Audit
+    `write` has a row of the audit written; it never waits or raises. `tokenizer` loads what this machine has to turn
+    text into tokens, None where it has nothing.
+    """
+
+    write: Callable[[Bill], None]
     calibrations: Calibrations
-    tokenizer: Tokenizer
+    tokenizer: Callable[[], Awaitable[Encode | None]]
     new_id: Callable[[], str]
     memory: Memory
     caches: PlanCaches = field(default_factory=PlanCaches)
@@ -66,7 +70,7 @@ class PlannerServices:
 
     async def counter(self, model_id: str) -> TokenCounter:
         """Return the counter for a model; families, and counts with and without a tokenizer, are kept apart."""
-        encode = await self.tokenizer.encode()
+        encode = await self.tokenizer()
         family = family_of(model_id)
         counts = self.counts.setdefault((family, encode is not None), ContentCache())
         return TokenCounter(counts, encode, family)
@@ -74,9 +78,7 @@ class PlannerServices:
     def record(self, origin: RequestOrigin, bill: Bill) -> None:
         """Write a row of the audit, beside the request; later ids sort later."""
         user_id, chat_id, message_id = origin.user_id, origin.chat_id, origin.message_id
-        self.audit.write(
-            replace(bill, id=self.new_id(), user_id=user_id, chat_id=chat_id, message_id=message_id)
-        )
+        self.write(replace(bill, id=self.new_id(), user_id=user_id, chat_id=chat_id, message_id=message_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from ..history.markers import name_call
 from ..ports import (
     Artifact,
     ArtifactStore,
-    Attachments,
     Downloads,
     Files,
+    Fill,
     Notice,
     Output,
     RequestBody,
@@ -98,7 +98,7 @@ class Ports:
     store: ArtifactStore
     new_id: Callable[[], str]
     files: Files | None = None
-    attachments: Attachments | None = None
+    fill: Fill | None = None
     """None where nothing but text is sent."""
     downloads: Downloads | None = None
 

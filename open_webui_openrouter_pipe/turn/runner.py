@@ -183,8 +183,7 @@ class TurnRunner:
                 messages_before=messages,
             )
             messages += 1 + len(answer.outputs)
-            new = {artifact.id: artifact for artifact in answer.stored.values()}
-            loaded = replace(loaded, artifacts={**loaded.artifacts, **new})
+            loaded = {**loaded, **{artifact.id: artifact for artifact in answer.stored.values()}}
         if answer.error is not None:
             raise answer.error
         if answer.ended_turn and self.persistence.reasoning == "next_reply":
@@ -215,12 +214,12 @@ class TurnRunner:
 
     async def _load(self, ids: Sequence[str]) -> LoadedArtifacts:
         if not ids:
-            return LoadedArtifacts()
+            return {}
         try:
             return await self.ports.store.load(self.origin.user_id, ids)
         except Exception:  # an answer without its artifacts is worth more than none
             log.exception("%d stored items are not loaded", len(ids))
-            return LoadedArtifacts(missing=dict.fromkeys(ids, MissingArtifact(reason="unavailable")))
+            return dict.fromkeys(ids, MissingArtifact(reason="unavailable"))
 
     def _build(
         self,
@@ -230,10 +229,12 @@ class TurnRunner:
         *,
         strip_reasoning: bool = False,
     ) -> BuiltHistory:
-        rejected = self.memory.rejected
+        user_id, rejected = self.origin.user_id, self.memory.rejected
         usable = {
-            ulid: MissingArtifact("reasoning") if rejected.contains(self.origin.user_id, ulid) else artifact
-            for ulid, artifact in loaded.artifacts.items()
+            ulid: each
+            if isinstance(each, MissingArtifact) or not rejected.contains(user_id, ulid)
+            else MissingArtifact("reasoning")
+            for ulid, each in loaded.items()
         }
         options = Options(
             model_id=self.origin.model,
@@ -242,13 +243,13 @@ class TurnRunner:
             strip_reasoning=strip_reasoning,
             steady=steady,
         )
-        return build_input(history, {**usable, **loaded.missing}, options)
+        return build_input(history, usable, options)
 
     async def _with_attachments(self, built: BuiltHistory) -> Conversation:
         """Put the attachments in place and name the items; what is not sent is named once in each chat."""
         items: Sequence[Item] = built.items
-        if self.ports.attachments is not None:
-            filling = asyncio.ensure_future(self.ports.attachments.fill(items, built.turns))
+        if self.ports.fill is not None:
+            filling = asyncio.ensure_future(self.ports.fill(items, built.turns))
             try:
                 _, slow = await asyncio.wait({filling}, timeout=self.shown_from_seconds)
                 if slow:
@@ -269,10 +270,10 @@ class TurnRunner:
         """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
         if self.persistence.reasoning == "next_reply" or self.persistence.in_memory:
             return
-        if not (built.missing or loaded.missing):
+        reasons = {ulid: each.reason for ulid, each in loaded.items() if isinstance(each, MissingArtifact)}
+        if not (built.missing or reasons):
             return
         reported = self.memory.reported
-        reasons = {ulid: each.reason for ulid, each in loaded.missing.items()}
         unavailable = sum(reason == "unavailable" for reason in reasons.values())
         if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
             await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))

@@ -31,6 +31,7 @@ from open_webui_openrouter_pipe.host.model_rows import (
     updated_row,
     write_model_rows,
 )
+from open_webui_openrouter_pipe.money.prices import Prices
 from open_webui_openrouter_pipe.ports import Model
 from tests.support.rows import rows
 
@@ -62,8 +63,7 @@ MODEL = Model(
     input_modalities=frozenset({"text", "image"}),
     output_modalities=frozenset({"text"}),
     supported_parameters=frozenset({"tools", "reasoning"}),
-    price_input=0.000005,
-    price_output=0.000025,
+    prices=Prices(0.000005, 0.000025),
     reasons=True,
     description="Writes [well](https://example.com).\n\n![A picture](https://example.com/x.png) Thinks.",
 )
@@ -74,6 +74,7 @@ def fields_of(changes: dict[str, Any], defaults: dict[str, Any] | None = None) -
     sets: dict[str, Any] = {
         key: frozenset(value) if isinstance(value, list) else value for key, value in changes.items()
     }
+    sets |= {"prices": Prices(**sets["prices"])} if "prices" in sets else {}
     return dict(model_fields(replace(MODEL, **sets), defaults or {}))
 
 
@@ -100,7 +101,7 @@ def edited(name: str = ROW.name, **meta: Any) -> RowInfo:
     [
         *cases("Fields"),
         *(
-            ({"context_tokens": None, "price_input": None, "description": text}, {}, {"description": kept})
+            ({"context_tokens": None, "prices": {}, "description": text}, {}, {"description": kept})
             for text, kept in [
                 *(row.values for row in cases("Texts")),
                 ("One sentence here. " * 40, "One sentence here. " * 14 + "One sentence here."),
@@ -385,7 +386,7 @@ async def look_at_edited(function: Function) -> dict[str, Any]:
     await function.edit(1, {"hidden": True}, params={"temperature": 0.1})
     await Models.toggle_model_by_id(function.ids[2])
     unchanged = await function.write(MODELS[:20])
-    cheaper = [replace(model, price_input=0.0, price_output=0.0) for model in MODELS[:3]]
+    cheaper = [replace(model, prices=Prices(0.0, 0.0)) for model in MODELS[:3]]
     updated = await function.write([*cheaper, *MODELS[3:10]])
     names = ("name", "meta.description", "meta.toolIds", "meta.hidden", "params.temperature", "is_active")
     base_models = await Models.get_base_models()

@@ -11,6 +11,7 @@ from hypothesis import given as generated
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import ConfigurationError
+from open_webui_openrouter_pipe.money.prices import Prices
 from open_webui_openrouter_pipe.openrouter import controls
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings, strictest
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
@@ -21,8 +22,8 @@ MODEL = Model("a/m", "M")
 SIZE = "image_config.image_size"
 permitted = partial(controls.permitted_parameters, allowed=(), offered=())
 CHEAP_READS = CachePrices(read=0.1, write=1.25)
-DOLLARS: Any = {"price_input": 3e-6, "price_cache_read": 3e-7, "price_cache_write": 3.75e-6}
-PRICED = replace(MODEL, id="anthropic/claude-sonnet-4.5", price_cache_write_1h=6e-6, **DOLLARS)
+PRICES = Prices(3e-6, read=3e-7, write=3.75e-6, write_long=6e-6)
+PRICED = replace(MODEL, id="anthropic/claude-sonnet-4.5", prices=PRICES)
 
 
 def test_no_name_that_a_user_wrote_is_repeated() -> None:
@@ -102,5 +103,5 @@ def test_exactly_what_both_allow_is_allowed(held: dict[str, Any], wanted: dict[s
 
 def test_the_price_table_decides() -> None:
     """Where an hour costs ten times as much to write, no such pause pays for it."""
-    dear = replace(PRICED, price_cache_write_1h=3.75e-5)
+    dear = replace(PRICED, prices=replace(PRICES, write_long=3.75e-5))
     assert controls.cheapest_lifetime([600.0] * 5, dear) == "5m"

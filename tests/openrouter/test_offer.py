@@ -69,7 +69,7 @@ def test_a_variant_is_what_its_model_is() -> None:
     )
     chosen = offer(variants="a/m:nitro, a/m:nitro@preset/x, a/m:free@preset/x, @preset/x")
     found = offered_models(models(*listed), chosen, zdr_ids=None)
-    assert [(model.name, model.price_input, model.context_tokens) for model in found] == [
+    assert [(model.name, model.prices.input, model.context_tokens) for model in found] == [
         ("A: M (until 2027-03-01)", 0.000002, 9),
         ("A: M (free)", 0, 5),
         ("A: M (free) (preset x)", 0, 5),

@@ -12,6 +12,7 @@ import pytest
 
 from open_webui_openrouter_pipe import errors
 from open_webui_openrouter_pipe.errors import ConfigurationError
+from open_webui_openrouter_pipe.money.prices import Prices
 from open_webui_openrouter_pipe.openrouter import controls
 from open_webui_openrouter_pipe.openrouter.catalog import FetchFailure, read_key, read_models
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
@@ -47,7 +48,7 @@ CATALOGUE: Final = [
 ]
 SEARCHERS: Final = {
     "a/toolless": replace(MODEL, supported_parameters=frozenset({"temperature"})),
-    "a/searches": replace(MODEL, price_search=0.01),
+    "a/searches": replace(MODEL, prices=Prices(search=0.01)),
     "a/unknown": None,
 }
 
@@ -172,7 +173,7 @@ def model(row: Any) -> Any:
         else value
         for each in found
         for name, value in asdict(each).items()
-        if name != "id" and value != getattr(Model("", ""), name)
+        if name != "id" and value != asdict(Model("", ""))[name]
     } or None
 
 

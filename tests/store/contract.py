@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import StoreError
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
-from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
+from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store.artifacts import MAX_ITEM_BYTES, SealedArtifacts, seal
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import SealedRow
@@ -87,26 +87,22 @@ class StoreContract:
         await store.put(put)
         loaded = await store.load("ada", [artifact(number).id for number in (3, 1, 9, 3, 2, 0, 4)])
         found = [put[number] for number in (3, 1, 2, 0, 4)]
-        assert loaded == LoadedArtifacts(
-            {each.id: each for each in found}, {artifact(9).id: MissingArtifact()}
-        )
-        assert [json.dumps(each.item) for each in loaded.artifacts.values()] == [
-            json.dumps(each.item) for each in found
-        ]
-        assert list(loaded.artifacts) == [each.id for each in found]
+        assert loaded == {**{each.id: each for each in found}, artifact(9).id: MissingArtifact()}
+        present = [each for each in loaded.values() if isinstance(each, Artifact)]
+        assert [json.dumps(each.item) for each in present] == [json.dumps(each.item) for each in found]
 
     async def test_another_user_neither_finds_nor_replaces_nor_deletes(self, store: SealedArtifacts) -> None:
         """Also after the owner has just used it; the same id of two users names two artifacts."""
         mine, hers = artifact(1), artifact(1, ITEMS[2], user_id="eve")
         await store.put([mine])
         await store.load("ada", [mine.id])
-        missing = LoadedArtifacts({}, {mine.id: MissingArtifact()})
+        missing = {mine.id: MissingArtifact()}
         assert await store.load("eve", [mine.id]) == missing
         await store.put([hers])
-        assert (await store.load("eve", [mine.id])).artifacts == {mine.id: hers}
+        assert await store.load("eve", [mine.id]) == {mine.id: hers}
         await store.delete("eve", [mine.id])
         assert await store.load("eve", [mine.id]) == missing
-        assert (await store.load("ada", [mine.id])).artifacts == {mine.id: mine}
+        assert await store.load("ada", [mine.id]) == {mine.id: mine}
 
     async def test_the_last_put_or_deletion_counts(self, store: SealedArtifacts) -> None:
         """At once, also when the artifact was loaded in between; a deletion may be repeated, and leaves the others."""
@@ -114,29 +110,29 @@ class StoreContract:
         await store.put([first, second])
         for put in (first, later):
             await store.put([put])
-            assert (await store.load("ada", [put.id])).artifacts == {put.id: put}
+            assert await store.load("ada", [put.id]) == {put.id: put}
         for _ in range(2):
             await store.delete("ada", [first.id, artifact(9).id])
-        remaining = LoadedArtifacts({second.id: second}, {first.id: MissingArtifact()})
+        remaining = {second.id: second, first.id: MissingArtifact()}
         assert await store.load("ada", [first.id, second.id]) == remaining
         await store.put([first])
-        assert (await store.load("ada", [first.id])).artifacts == {first.id: first}
+        assert await store.load("ada", [first.id]) == {first.id: first}
 
     async def test_a_list_may_be_empty_or_longer_than_parameter_limits(self, store: SealedArtifacts) -> None:
         """A list of ids may be longer than a statement's parameters (SQLite 32,766, PostgreSQL 65,535)."""
         await store.put([])
         await store.delete("ada", [])
-        assert await store.load("ada", []) == LoadedArtifacts()
+        assert await store.load("ada", []) == {}
         await store.put([artifact(1)])
         ids = [artifact(number).id for number in range(70_000)]
         loaded = await store.load("ada", ids)
-        assert (list(loaded.artifacts), len(loaded.missing)) == ([artifact(1).id], 69_999)
+        assert loaded == {**dict.fromkeys(ids, MissingArtifact()), artifact(1).id: artifact(1)}
         await store.delete("ada", ids)
-        assert (await store.load("ada", ids[1:2])).missing == {ids[1]: MissingArtifact()}
+        assert await store.load("ada", ids[1:2]) == {ids[1]: MissingArtifact()}
 
     async def test_one_bad_artifact_stores_none(self, store: SealedArtifacts) -> None:
         """All or nothing: an item over the limit, or one that is not JSON, rejects the whole put."""
         for bad in ({"type": "x", "text": "y" * MAX_ITEM_BYTES}, {"type": "x", "text": object()}):
             with pytest.raises(StoreError):
                 await store.put([artifact(1), artifact(2, bad)])
-        assert (await store.load("ada", [artifact(1).id])).artifacts == {}
+        assert await store.load("ada", [artifact(1).id]) == {artifact(1).id: MissingArtifact()}

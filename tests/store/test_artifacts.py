@@ -11,7 +11,6 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
-from open_webui_openrouter_pipe.ports import LoadedArtifacts
 from open_webui_openrouter_pipe.store import artifacts
 from open_webui_openrouter_pipe.store.artifacts import SavedRows, SealedArtifacts, UnsavedRows
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
@@ -53,10 +52,10 @@ async def test_a_row_that_does_not_open_is_unreadable_and_its_kind_known() -> No
     await after.put([artifact(2)])
     ids = [artifact(1).id, artifact(2).id]
     unreadable = MissingArtifact("function_call", "unreadable")
-    assert await after.load("ada", ids) == LoadedArtifacts({ids[1]: artifact(2)}, {ids[0]: unreadable})
-    assert await both.load("ada", ids) == LoadedArtifacts({ids[0]: artifact(1), ids[1]: artifact(2)})
+    assert await after.load("ada", ids) == {ids[1]: artifact(2), ids[0]: unreadable}
+    assert await both.load("ada", ids) == {ids[0]: artifact(1), ids[1]: artifact(2)}
     await rows.put([rows.rows["ada", ids[0]]._replace(user_id="eve")])
-    assert (await both.load("eve", ids[:1])).missing == {ids[0]: unreadable}
+    assert await both.load("eve", ids[:1]) == {ids[0]: unreadable}
 
 
 @pytest.mark.parametrize(
@@ -73,9 +72,8 @@ async def test_what_is_over_a_limit_is_missing_and_its_kind_known(
     await SealedArtifacts(rows, KEYRING).put(created)
     monkeypatch.setattr(artifacts, *limits)
     loaded = await SealedArtifacts(rows, KEYRING).load("ada", [each.id for each in created])
-    assert list(loaded.artifacts) == [each.id for each in created[too_large:]]
-    missing = MissingArtifact("reasoning", "too_large")
-    assert loaded.missing == {each.id: missing for each in created[:too_large]}
+    missing = {each.id: MissingArtifact("reasoning", "too_large") for each in created[:too_large]}
+    assert loaded == {**missing, **{each.id: each for each in created[too_large:]}}
 
 
 async def test_an_item_over_the_limit_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,12 +90,12 @@ async def test_an_unavailable_store_fails_writing_and_not_reading() -> None:
     rows = SwitchedRows()
     store = SealedArtifacts(rows, KEYRING)
     unavailable = MissingArtifact(None, "unavailable")
-    assert await store.load("ada", ["1", "2"]) == LoadedArtifacts({}, {"1": unavailable, "2": unavailable})
+    assert await store.load("ada", ["1", "2"]) == {"1": unavailable, "2": unavailable}
     for work in (store.put([artifact(1)]), store.delete("ada", ["1"])):
         with pytest.raises(StoreUnavailable):
             await work
     rows.below = MemoryRows()
-    assert (await store.load("ada", [artifact(1).id])).missing == {artifact(1).id: MissingArtifact()}
+    assert await store.load("ada", [artifact(1).id]) == {artifact(1).id: MissingArtifact()}
 
 
 async def test_other_tasks_run_while_many_artifacts_are_opened() -> None:
@@ -109,7 +107,7 @@ async def test_other_tasks_run_while_many_artifacts_are_opened() -> None:
     while not loading.done():
         await asyncio.sleep(0)
         runs += 1
-    assert (len((await loading).artifacts), runs > 500 * 2500 / 65_536) == (500, True)
+    assert (len(await loading), runs > 500 * 2500 / 65_536) == (500, True)
 
 
 class WatchedKeyring(Keyring):
@@ -132,7 +130,7 @@ async def test_a_large_item_is_sealed_and_opened_in_a_thread(characters: int, in
     noise = "".join(map(chr, random.Random(1).choices(range(33, 4099), k=characters)))
     created = artifact(1, {"type": "reasoning", "text": noise})
     await store.put([created])
-    assert (await store.load("ada", [created.id])).artifacts == {created.id: created}
+    assert await store.load("ada", [created.id]) == {created.id: created}
     assert [thread != threading.get_ident() for thread in keyring.threads] == [in_a_thread] * 2
 
 

@@ -12,7 +12,6 @@ from redis.asyncio.cluster import RedisCluster
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
-from open_webui_openrouter_pipe.ports import LoadedArtifacts
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import (
     DELETED,
@@ -170,11 +169,11 @@ async def test_whatever_redis_holds_opens_no_artifact(
     redis, guarded, cached = fake_cache()
     store = SealedArtifacts(cached, KEYRING)
     created = artifact(1, {"type": "reasoning", "text": "x"})
-    whole = LoadedArtifacts({created.id: created})
+    whole = {created.id: created}
     await store.put([created])
     [key] = guarded.row_keys("ada", [created.id])
     redis.values[key] = json.dumps(columns).encode() + b"\0" + payload
-    unreadable = LoadedArtifacts({}, {created.id: MissingArtifact("reasoning", "unreadable")})
+    unreadable = {created.id: MissingArtifact("reasoning", "unreadable")}
     assert await store.load("ada", [created.id]) == (unreadable if is_read else whole)
     await store.put([created])
     assert decode_row(redis.values[key], user_id="ada", row_id=created.id) is not None

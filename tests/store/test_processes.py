@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from scripts.harness.database import open_database
 from tests.store.contract import KEYRING, sql_rows
@@ -50,9 +51,10 @@ async def test_no_marker_without_its_artifact(
         writer.join()
         written = _lines(markers, seen_bytes)
         loaded = await store.load("ada", written)
-        assert loaded.missing == {}
-        assert len(loaded.artifacts) == len(written) >= ARTIFACTS_OF_A_TURN
-    assert (await store.load("ada", _lines(markers))).missing == {}
+        assert {type(each) for each in loaded.values()} == {Artifact}
+        assert len(loaded) == len(written) >= ARTIFACTS_OF_A_TURN
+    loaded = await store.load("ada", _lines(markers))
+    assert {type(each) for each in loaded.values()} == {Artifact}
     await database.aclose()
 
 
@@ -90,5 +92,6 @@ async def test_workers_write_delete_and_sweep_at_once(
     ids = [row_id for (row_id,) in await database.fetch(sa.select(database.tables.artifact.c.id))]
     assert (len(ids), set(ids)) == (len(expected), expected)
     store = SealedArtifacts(sql_rows(database), KEYRING)
-    assert (await store.load("ada", sorted(expected))).missing == {}
+    loaded = await store.load("ada", sorted(expected))
+    assert {type(each) for each in loaded.values()} == {Artifact}
     await database.aclose()

@@ -42,13 +42,13 @@ class FakeServices:
 
     def planner(self, clock: Callable[[], float] = time.time) -> PlannerServices:
         """These as a fitter takes them; `clock` returns epoch seconds."""
-        return PlannerServices(self, self, self, lambda: f"id{len(self.written)}", Memory(clock))
+        return PlannerServices(self.write, self, self.encode, lambda: f"id{len(self.written)}", Memory(clock))
 
 
 def spending_of(planner: PlannerServices, origin: RequestOrigin) -> Spending:
     """What a call spends by these services, without limits and questions; nothing is written, there is always room."""
     ledger = Mock(sums=AsyncMock(return_value={}), hold=AsyncMock(return_value=True))
-    services = SpendingServices(ledger, planner, None, lambda: "id", time.time)
+    services = SpendingServices(ledger, planner, None)
     return Spending(services, SpendingSettings(), Payer(), origin, origin.chat_id, None)
 
 

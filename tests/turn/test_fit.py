@@ -193,7 +193,7 @@ async def test_counts_are_cached_by_family() -> None:
     counters = [await services.counter(model_id) for model_id in models]
     assert counters[0].counts is counters[1].counts
     assert counters[0].counts is not counters[2].counts
-    later = replace(services, tokenizer=Tokenizing())
+    later = replace(services, tokenizer=Tokenizing().encode)
     assert (await later.counter("openai/a")).counts is not counters[0].counts
 
 

@@ -264,7 +264,7 @@ SHOWING = [
 async def test_a_wait_for_attachments_is_shown_and_ends() -> None:
     """Then comes the answer; a turn is named by what was attached, sent or not: its summary is of both."""
     slow, channel = Slow(), OutputChannel(interval_seconds=0)
-    setup, other = (TurnSetup(SHOWING, answer(TEXT), attachments=each) for each in (slow, None))
+    setup, other = (TurnSetup(SHOWING, answer(TEXT), fill=fill) for fill in (slow.fill, None))
     task = asyncio.create_task(replace(setup.turn(channel), shown_from_seconds=0.0).run())
     outputs = channel.drain()
     assert await anext(outputs) == Notice("Reading the attachments of this chat...", done=False)
@@ -282,7 +282,7 @@ async def test_a_wait_for_attachments_is_shown_and_ends() -> None:
 async def test_a_wait_for_attachments_is_given_up_with_the_turn(shown_from_seconds: float) -> None:
     """Whether it was shown or not."""
     slow, channel = Slow(), OutputChannel(interval_seconds=0)
-    runner = TurnSetup(SHOWING, answer(TEXT), attachments=slow).turn(channel)
+    runner = TurnSetup(SHOWING, answer(TEXT), fill=slow.fill).turn(channel)
     task = asyncio.create_task(replace(runner, shown_from_seconds=shown_from_seconds).run())
     await asyncio.wait_for(slow.begun.wait(), 600)
     for _ in range(20):

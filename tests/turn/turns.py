@@ -17,8 +17,8 @@ from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.ports import (
     Artifact,
-    Attachments,
     Event,
+    Fill,
     LoadedArtifacts,
     Output,
     RequestBody,
@@ -76,10 +76,9 @@ class FakeStore:
         self.loads += 1
         if self.state != "away":
             self._raise()
-        found = {ulid: self.artifacts[ulid] for ulid in ids if ulid in self.artifacts}
         reasons: dict[Any, MissingReason] = {"away": "unavailable", "missing": "missing"}
         missing = MissingArtifact(reason=reasons.get(self.state, "unreadable"))
-        return LoadedArtifacts(found, {ulid: missing for ulid in ids if ulid not in found})
+        return {ulid: self.artifacts.get(ulid, missing) for ulid in ids}
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         self.state = "broken" if self.state == "breaks as it deletes" else self.state
@@ -143,7 +142,7 @@ class TurnSetup:
         *streams: Sequence[Event | Exception],
         reasoning: Literal["conversation", "next_reply"] = "conversation",
         memory: Memory | None = None,
-        attachments: Attachments | None = None,
+        fill: Fill | None = None,
         store: StoreState = "",
         has_old_reasoning: bool = False,
     ) -> None:
@@ -156,7 +155,7 @@ class TurnSetup:
             )
         self.messages, self.persistence = messages, Persistence(reasoning, tools=True)
         self.memory = memory or Memory()
-        self.attachments = attachments
+        self.fill = fill
         self.prefetched: list[Plan] = []
         self.fitted: list[Conversation] = []
         self.books = FakeServices()
@@ -171,7 +170,7 @@ class TurnSetup:
             self.messages,
             ORIGIN,
             self.persistence,
-            Ports(self.router, FakeRequests(), self.store, new_id, attachments=self.attachments),
+            Ports(self.router, FakeRequests(), self.store, new_id, fill=self.fill),
             channel,
             memory=self.memory,
             fitter=fitter,
