@@ -29,12 +29,13 @@ from .ports import ArtifactStore, Files, Prompts, Summaries
 from .settings import Settings, StoreSettings, has_proxy
 from .store.artifacts import SavedRows, SealedArtifacts, UnsavedRows
 from .store.beside import AuditLog, Leases, StoredCalibrations
-from .store.cache import GuardedRedis, build_rows
+from .store.cache import CachedRows, GuardedRedis
 from .store.database import Database
-from .store.kept import MemorySummaries, PromptRows, SealedPrompts, SealedSummaries, SummaryRows
+from .store.kept import MemorySummaries, SealedPrompts, SealedSummaries
 from .store.ledger import SpendingLedger
 from .store.sealing import Keyring
 from .store.sweep import HostRecords, Schedule, Sweep
+from .store.table import RowStore, SqlRows
 from .store.tokenizer import LocalTokenizer
 from .turn.admission import Admission
 from .turn.bill import SpendingServices
@@ -126,10 +127,8 @@ class OwnedResources:
         self, host: Host, transport: httpx.AsyncBaseTransport | None, clock: Callable[[], float]
     ) -> None:
         """Behind a proxy, httpx's own pool is used, which finds its way there."""
-        database = host.database
+        self.database = database = host.database
         self.http = httpx.AsyncClient(transport=transport or (None if has_proxy() else Connections()))
-        self.rows = build_rows(database, redis=host.redis)
-        self.summary_rows, self.prompt_rows = SummaryRows(database), PromptRows(database)
         self.audit, self.calibrations = AuditLog(database), StoredCalibrations(database)
         self.ledger = SpendingLedger(database, clock=lambda: int(clock()))
         self.tasks: set[asyncio.Task[None]] = set()
@@ -146,8 +145,7 @@ class OwnedResources:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        beside = (self.ledger, self.audit, self.calibrations, self.prompt_rows, self.summary_rows)
-        for resource in (*beside, self.rows, self.http):
+        for resource in (self.ledger, self.audit, self.calibrations, self.database, self.http):
             await resource.aclose()
 
 
@@ -172,6 +170,9 @@ class Worker:
         self.spending = SpendingServices(self.own.ledger, self.planner, host.groups)
         self.summarizer_state = SummarizerState(start=self.own.start, clock=self.loop.time)
         self.unsaved_summaries = MemorySummaries()
+        self._rows: RowStore = SqlRows(host.database)
+        if host.redis:
+            self._rows = CachedRows(self._rows, host.redis, self.own.start)
         self._unsaved_rows = UnsavedRows()
         self._next_sweep_look_seconds = self.loop.time()
         self.listings: dict[ClientSettings, ModelListing] = {}
@@ -219,15 +220,13 @@ class Worker:
                 has_key = bool(passphrases or secret)
                 found = (secret if has_key else secrets.token_hex(),)
                 keyring = await asyncio.to_thread(Keyring, found, passphrases=passphrases)
-                own = self.own
+                database = self.host.database
                 stores = Stores(
-                    durable=SealedArtifacts(own.rows, keyring),
-                    saved=SealedArtifacts(SavedRows(own.rows, self._unsaved_rows), keyring),
+                    durable=SealedArtifacts(self._rows, keyring),
+                    saved=SealedArtifacts(SavedRows(self._rows, self._unsaved_rows), keyring),
                     unsaved=SealedArtifacts(self._unsaved_rows, keyring),
-                    summaries=SealedSummaries(own.summary_rows, keyring)
-                    if has_key
-                    else self.unsaved_summaries,
-                    prompts=SealedPrompts(own.prompt_rows, keyring) if has_key else None,
+                    summaries=SealedSummaries(database, keyring) if has_key else self.unsaved_summaries,
+                    prompts=SealedPrompts(database, keyring) if has_key else None,
                 )
                 self._keyed_stores = {settings: stores}
             return self._keyed_stores[settings]

@@ -7,22 +7,22 @@ written nobody else writes its rows. Source: `models/` of Open WebUI 0.12; JSON 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 HostRow: TypeAlias = Mapping[str, Any]
-Change: TypeAlias = Callable[[HostRow], Mapping[str, Any] | None]
-"""What becomes of a row: its columns that change, None for none. Their JSON is read, and written again."""
+Change: TypeAlias = Callable[[AsyncConnection, HostRow], Awaitable[HostRow | None]]
+"""What becomes of a row: its columns that change, None for none."""
 
-Prepare: TypeAlias = Callable[[AsyncConnection, Sequence[HostRow]], Awaitable[Change]]
+ARTIFACTS: Final = "openrouter_pipe_artifact"
+"""The only table of ours that is read like the host's."""
 
 _USED: Final = (
     "access_grant", "automation", "chat", "chat_message", "config", "folder", "function", "model", "model_history",
-    "shared_chat", "user",
+    "shared_chat", "user", ARTIFACTS,
 )  # fmt: skip
 _JSON_COLUMNS: Final = frozenset({"chat", "content", "data", "meta", "output", "settings", "valves", "value"})
 _PAGE_ROWS: Final = 20
@@ -35,13 +35,17 @@ _POSITION: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Columns of a table, and the texts of which a row must have one to be looked at; all rows where there are none."""
+class _JsonText(sa.TypeDecorator[Any]):
+    """JSON in a column of texts."""
 
-    table: str
-    names: tuple[str, ...]
-    containing: tuple[str, ...] = ()
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, _: sa.Dialect) -> str | None:
+        return None if value is None else json.dumps(value, ensure_ascii=False)
+
+    def process_result_value(self, value: str | None, _: sa.Dialect) -> Any:
+        return None if value is None else json.loads(value)
 
 
 class HostTables:
@@ -58,6 +62,9 @@ class HostTables:
 
         def reflect(connection: sa.Connection) -> None:
             self._metadata.reflect(connection, only=lambda name, _: name in _USED, resolve_fks=False)
+            for column in (column for table in self._metadata.tables.values() for column in table.c):
+                if column.name in _JSON_COLUMNS and not isinstance(column.type, sa.JSON):
+                    column.type = _JsonText()
 
         async with self.engine.connect() as connection:
             await connection.run_sync(reflect)
@@ -67,43 +74,53 @@ class HostTables:
         table = self._metadata.tables.get(f"{self.schema}.{name}" if self.schema else name)
         return table if table is not None and set(columns) <= set(table.columns.keys()) else None
 
+    def naming_models(self) -> Iterator[tuple[sa.Column[str], sa.ColumnElement[bool]]]:
+        """The columns in which models, their history and their grants name a model, and of which rows."""
+        for name, column in (("model", "id"), ("model_history", "model_id"), ("access_grant", "resource_id")):
+            if (table := self.table(name, column)) is not None:
+                is_grant = name == "access_grant"
+                yield table.c[column], table.c.resource_type == "model" if is_grant else sa.true()
+
     async def rows(self, name: str, *columns: str) -> list[HostRow]:
-        """These columns of all rows, with their JSON read; none where there is no such table."""
+        """These columns of all rows; none where there is no such table."""
         table = self.table(name, *columns)
         if table is None:
             return []
         async with self.engine.connect() as connection:
             found = await connection.execute(sa.select(*(table.c[column] for column in columns)))
-        return [_read(table, row) for row in found.mappings()]
+        return [dict(row) for row in found.mappings()]
 
-    async def rewrite(self, columns: Columns, prepare: Prepare) -> int:
-        """Change the rows with these columns, page by page, and return how many would be changed or were."""
-        table = self.table(columns.table, *columns.names)
+    async def rewrite(
+        self, name: str, columns: Sequence[str], change: Change, *, containing: Sequence[str] = ()
+    ) -> int:
+        """Change rows page by page, and return how many would be changed or were.
+
+        Only rows are looked at that have one of the texts in a column; all where there are none.
+        """
+        table = self.table(name, *columns)
         if table is None:
             return 0
         key = next(iter(table.primary_key.columns))
-        query = self._query(table, key, columns)
+        position = _POSITION[self.engine.dialect.name]
+        texts = [sa.func.coalesce(sa.cast(table.c[column], sa.Text), "") for column in columns]
+        hits = [position(text, wanted) > 0 for text in texts for wanted in containing]
+        query = sa.select(key, *(table.c[column] for column in columns if column != key.name))
+        query = query.where(sa.or_(*hits)) if hits else query
+        query = query.order_by(key).limit(_PAGE_ROWS)
+        query = query.with_for_update() if self.writes else query
         changed, last = 0, ""
         while True:
             async with self.engine.begin() as connection:
                 if self.writes and self.engine.dialect.name == "sqlite":
                     await connection.exec_driver_sql("BEGIN IMMEDIATE")
-                found = await connection.execute(query.where(key > last))
-                rows = [_read(table, row) for row in found.mappings()]
-                if not rows:
-                    return changed
-                change = await prepare(connection, rows)
+                rows = (await connection.execute(query.where(key > last))).mappings().all()
                 for row in rows:
-                    if (values := change(row)) is not None:
+                    if (values := await change(connection, dict(row))) is not None:
                         changed += 1
-                        written = {
-                            name: json.dumps(value, ensure_ascii=False)
-                            if _is_json_text(table.c[name])
-                            else value
-                            for name, value in values.items()
-                        }
-                        statement = sa.update(table).where(key == row[key.name]).values(**written)
-                        await self.execute(connection, statement)
+                        of_row = sa.update(table).where(key == row[key.name])
+                        await self.execute(connection, of_row.values(**values))
+            if not rows:
+                return changed
             last = rows[-1][key.name]
 
     async def execute(self, connection: AsyncConnection, statement: sa.Executable) -> None:
@@ -111,41 +128,12 @@ class HostTables:
         if self.writes:
             await connection.execute(statement)
 
-    def _query(self, table: sa.Table, key: sa.Column[Any], columns: Columns) -> sa.Select[Any]:
-        position = _POSITION[self.engine.dialect.name]
-        texts = [sa.func.coalesce(sa.cast(table.c[column], sa.Text), "") for column in columns.names]
-        hits = [position(text, wanted) > 0 for text in texts for wanted in columns.containing]
-        query = sa.select(key, *(table.c[column] for column in columns.names if column != key.name))
-        query = query.where(sa.or_(*hits)) if hits else query
-        query = query.order_by(key).limit(_PAGE_ROWS)
-        return query.with_for_update() if self.writes else query
 
-
-def each_row(change: Change) -> Prepare:
-    """A change that needs nothing of the database."""
-
-    async def prepare(_connection: AsyncConnection, _rows: Sequence[HostRow]) -> Change:
-        return change
-
-    return prepare
-
-
-def each_value(column: str, become: Callable[[Any], Any]) -> Prepare:
+def each_value(column: str, become: Callable[[Any], Any]) -> Change:
     """A change of one column that follows from its value alone."""
 
-    def change(row: HostRow) -> Mapping[str, Any] | None:
+    async def change(_: AsyncConnection, row: HostRow) -> HostRow | None:
         changed = become(row[column])
         return None if changed == row[column] else {column: changed}
 
-    return each_row(change)
-
-
-def _read(table: sa.Table, row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {
-        name: json.loads(value) if isinstance(value, str) and _is_json_text(table.c[name]) else value
-        for name, value in row.items()
-    }
-
-
-def _is_json_text(column: sa.Column[Any]) -> bool:
-    return column.name in _JSON_COLUMNS and not isinstance(column.type, sa.JSON)
+    return change

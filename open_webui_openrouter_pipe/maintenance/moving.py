@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from .commands import SETTINGS, Renaming, change_function_valves, rename_choice, rename_ids, rename_setting
-from .host_tables import Columns, HostRow, HostTables, each_row, each_value
+from .host_tables import HostRow, HostTables, each_value
 
 
 async def move(tables: HostTables, renaming: Renaming) -> dict[str, int]:
@@ -31,17 +32,16 @@ async def move(tables: HostTables, renaming: Renaming) -> dict[str, int]:
         renamed = rename_ids(value, new_id)
         return change_function_valves(renamed, with_own) if same_pipe else renamed
 
-    def setting(row: HostRow) -> Mapping[str, Any] | None:
+    async def setting(_: AsyncConnection, row: HostRow) -> HostRow | None:
         renamed = rename_setting(row["value"], new_id) if row["key"] in SETTINGS else row["value"]
         return None if renamed == row["value"] else {"value": renamed}
 
     async def rewrite(table: str, column: str, become: Callable[[Any], Any]) -> int:
         wanted = marks if column in {"chat", "data"} else ()
-        return await tables.rewrite(Columns(table, (column,), wanted), each_value(column, become))
+        return await tables.rewrite(table, [column], each_value(column, become), containing=wanted)
 
     chat = partial(rename_ids if same_pipe else rename_choice, new_id=new_id)
     data = partial(rename_ids, new_id=new_id)
-    of_config = Columns("config", ("key", "value"))
     return {
         "chats": await rewrite("chat", "chat", chat),
         "shared copies of chats": await rewrite("shared_chat", "chat", chat),
@@ -49,9 +49,10 @@ async def move(tables: HostTables, renaming: Renaming) -> dict[str, int]:
         "folders": await rewrite("folder", "data", data),
         "automations": await rewrite("automation", "data", data),
         "users' own settings": await rewrite("user", "settings", settings),
-        "settings of Open WebUI": await tables.rewrite(of_config, each_row(setting)),
+        "settings of Open WebUI": await tables.rewrite("config", ["key", "value"], setting),
         "valves of the function": await _move_valves(tables, renaming) if same_pipe else 0,
         **await _move_models(tables, renaming),
+        "presets": await rewrite("model", "base_model_id", lambda base: (base and new_id(base)) or base),
     }
 
 
@@ -72,70 +73,42 @@ async def _move_answers(tables: HostTables, renaming: Renaming) -> int:
 
 
 async def _move_models(tables: HostTables, renaming: Renaming) -> dict[str, int]:
-    """The rows of models with their grants and history, and what presets are based on.
+    """The rows of models with their grants and history.
 
     A row takes the place of one that our function has made meanwhile: it has what an administrator set. A connection
     still offers its models, so it keeps its rows and grants, and ours get copies.
     """
-    new_ids, bases = dict[str, str](), dict[str, str]()
-    for row in await tables.rows("model", "id", "base_model_id"):
-        base = row["base_model_id"]
-        if (new := renaming.new_id(row["id"] if base is None else base)) is not None:
-            (new_ids if base is None else bases)[row["id"]] = new
-    model, grant = tables.table("model", "id"), tables.table("access_grant", "id", "resource_id")
-    history = tables.table("model_history", "model_id")
-    grants, copies = 0, renaming.of_connection
-    if model is not None:
-        async with tables.engine.begin() as connection:
-            for names in new_ids.items():
-                await _replace(tables, connection, model.c.id, names, copies=copies)
-                if history is not None and not copies:
-                    await _replace(tables, connection, history.c.model_id, names, copies=False)
-                if grant is not None:
-                    of_models = grant.c.resource_type == "model"
-                    counted = sa.select(sa.func.count()).where(of_models, grant.c.resource_id == names[0])
-                    grants += await connection.scalar(counted) or 0
-                    await _replace(tables, connection, grant.c.resource_id, names, of_models, copies=copies)
-            for preset, base in bases.items():
-                await tables.execute(
-                    connection, sa.update(model).where(model.c.id == preset).values(base_model_id=base)
-                )
-    return {
-        "models with what was set for them": len(new_ids),
-        "grants of models": grants,
-        "presets": len(bases),
-    }
-
-
-async def _replace(
-    tables: HostTables,
-    connection: AsyncConnection,
-    column: sa.Column[Any],
-    names: tuple[str, str],
-    *conditions: sa.ColumnElement[bool],
-    copies: bool,
-) -> None:
-    """Let the rows of the old name, or copies of them, have the new one, in place of those that have it."""
-    old, new = names
-    table = column.table
-    changes: list[sa.Executable] = [sa.update(table).where(column == old, *conditions).values({column: new})]
-    if copies:
-        found = await connection.execute(sa.select(table).where(column == old, *conditions))
-        rows = ({**row, "id": str(uuid4()), column.name: new} for row in found.mappings())
-        changes = [sa.insert(table).values(row) for row in rows]
-    for change in (sa.delete(table).where(column == new, *conditions), *changes):
-        await tables.execute(connection, change)
+    models = await tables.rows("model", "id", "base_model_id")
+    own = [row["id"] for row in models if row["base_model_id"] is None]
+    new_ids = {old: new for old in own if (new := renaming.new_id(old))}
+    grants = 0
+    async with tables.engine.begin() as connection:
+        for (column, of_models), (old, new) in product(tables.naming_models(), new_ids.items()):
+            table = column.table
+            if renaming.of_connection and table.name == "model_history":
+                continue
+            named = sa.select(table).where(column == old, of_models)
+            found = (await connection.execute(named)).mappings().all()
+            grants += len(found) if table.name == "access_grant" else 0
+            await tables.execute(connection, sa.delete(table).where(column == new, of_models))
+            if renaming.of_connection:
+                for row in found:
+                    copy = {**row, "id": str(uuid4()), column.name: new}
+                    await tables.execute(connection, sa.insert(table).values(copy))
+            else:
+                moved = sa.update(table).where(column == old, of_models).values({column: new})
+                await tables.execute(connection, moved)
+    return {"models with what was set for them": len(new_ids), "grants of models": grants}
 
 
 async def _move_valves(tables: HostTables, renaming: Renaming) -> int:
     """The valves that an administrator has set, where our function has none yet."""
     rows = {row["id"]: row["valves"] for row in await tables.rows("function", "id", "valves")}
     valves = rows.get(renaming.source)
-    function = tables.table("function", "valves")
-    if function is None or not valves or rows.get(renaming.target):
+    if not valves or rows.get(renaming.target):
         return 0
 
-    def change(row: HostRow) -> Mapping[str, Any] | None:
+    async def change(_: AsyncConnection, row: HostRow) -> HostRow | None:
         return {"valves": valves} if row["id"] == renaming.target else None
 
-    return await tables.rewrite(Columns("function", ("id", "valves")), each_row(change))
+    return await tables.rewrite("function", ["id", "valves"], change)

@@ -10,22 +10,25 @@ import asyncio
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..host.platform import SharedRedis
 from ..responses.values import as_object
-from ..store.schema import define_tables
 from .cleaning import marker_ids, without_markers
 from .commands import change_function_valves
-from .host_tables import Change, Columns, HostRow, HostTables, each_value
+from .host_tables import ARTIFACTS, HostRow, HostTables, each_value
 
 _PREFIX: Final = "openrouter_pipe_"
 _MARKS: Final = ("]: #", '"openrouter_pipe.')
 _IN_CLAUSE_IDS: Final = 500
+
+_Clearing: TypeAlias = tuple[sa.ColumnElement[bool], sa.Executable]
+"""Which rows of a table go, and the statement that removes them."""
 
 
 async def remove(
@@ -33,56 +36,57 @@ async def remove(
 ) -> dict[str, int]:
     """Remove everything of these functions with Redis keys and files, and return how much of each kind."""
     models = await tables.rows("model", "id", "base_model_id")
-    cleaner = _Cleaner(tables, function_ids, models)
+    change = _Cleaner(tables, function_ids, models).change
     marked = {
-        "chats with our marks in them": Columns("chat", ("chat",), _MARKS),
-        "shared copies of chats with our marks in them": Columns("shared_chat", ("chat",), _MARKS),
-        "answers with our marks in them": Columns(
-            "chat_message", ("content", "output", "model_id", "role"), _MARKS
-        ),
+        "chats with our marks in them": ("chat", ["chat"]),
+        "shared copies of chats with our marks in them": ("shared_chat", ["chat"]),
+        "answers with our marks in them": ("chat_message", ["content", "output", "model_id", "role"]),
     }
-    removed = {name: await tables.rewrite(columns, cleaner.prepare) for name, columns in marked.items()}
+    removed = {
+        name: await tables.rewrite(*columns, change, containing=_MARKS) for name, columns in marked.items()
+    }
     ids = [
         row["id"] for row in models if row["base_model_id"] is None and _function(row["id"]) in function_ids
     ]
-    await _remove_models(tables, ids)
+    async with tables.engine.begin() as connection:
+        for (column, of_models), row_id in product(tables.naming_models(), ids):
+            await tables.execute(connection, sa.delete(column.table).where(column == row_id, of_models))
     removed |= {
         "rows of models": len(ids),
         "users' own valves": await _remove_valves(tables, function_ids),
         "keys in Redis": await _remove_keys(redis, writes=tables.writes),
         "files": await asyncio.to_thread(_remove_files, files, writes=tables.writes),
     }
-    return removed | await _clear(tables)
+    return removed | await _clear(tables, lambda table: (sa.true(), sa.schema.DropTable(table)))
 
 
 async def forget(tables: HostTables, kind: str, name: str) -> dict[str, int]:
     """Remove the rows of a user or a chat (`kind`) with this id from all our tables; return how many of each."""
 
-    def rows_of(table: sa.Table) -> sa.ColumnElement[bool] | None:
+    def deletion(table: sa.Table) -> _Clearing | None:
         if (column := f"{kind}_id") in table.c:
-            return table.c[column] == name
-        return table.c.account == f"user:{name}" if kind == "user" and "account" in table.c else None
+            which = table.c[column] == name
+        elif kind == "user" and "account" in table.c:
+            which = table.c.account == f"user:{name}"
+        else:
+            return None
+        return which, sa.delete(table).where(which)
 
-    return await _clear(tables, rows_of)
+    return await _clear(tables, deletion)
 
 
-async def _clear(
-    tables: HostTables, rows_of: Callable[[sa.Table], sa.ColumnElement[bool] | None] | None = None
-) -> dict[str, int]:
-    """Delete these rows of each of our tables, or drop all tables; return how many rows they are."""
+async def _clear(tables: HostTables, clearing: Callable[[sa.Table], _Clearing | None]) -> dict[str, int]:
+    """Clear each of our tables, and return how many rows that concerns."""
 
     def clear(connection: sa.Connection) -> dict[str, int]:
         counts: dict[str, int] = {}
         for table in _our_tables(connection, tables.schema):
-            which = rows_of(table) if rows_of else sa.true()
-            if which is None:
-                continue
-            counted = sa.select(sa.func.count()).select_from(table).where(which)
-            counts[f"rows of the table {table.name}"] = connection.scalar(counted) or 0
-            if tables.writes and rows_of:
-                connection.execute(sa.delete(table).where(which))
-            elif tables.writes:
-                table.drop(connection)
+            if (found := clearing(table)) is not None:
+                which, statement = found
+                counted = sa.select(sa.func.count()).select_from(table).where(which)
+                counts[f"rows of the table {table.name}"] = connection.scalar(counted) or 0
+                if tables.writes:
+                    connection.execute(statement)
         return counts
 
     async with tables.engine.begin() as connection:
@@ -102,14 +106,13 @@ class _Cleaner:
     """Takes our markers out of messages: those of answers that our models wrote, and those whose artifact we hold."""
 
     def __init__(self, tables: HostTables, function_ids: Collection[str], models: Sequence[HostRow]) -> None:
-        self._artifact = define_tables(tables.schema).artifact
+        self._artifact = tables.table(ARTIFACTS, "id")
         self._functions = function_ids
         self._presets = {row["id"] for row in models if _function(row["base_model_id"]) in function_ids}
 
-    async def prepare(self, connection: AsyncConnection, rows: Sequence[HostRow]) -> Change:
+    async def change(self, connection: AsyncConnection, row: HostRow) -> HostRow | None:
         named: set[str] = set()
-        for row in rows:
-            _change_messages(row, lambda message: named.update(marker_ids(message)))
+        _change_messages(row, lambda message: named.update(marker_ids(message)))
         held = await self._held(connection, sorted(named))
 
         def clean(message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -119,25 +122,18 @@ class _Cleaner:
             is_ours = _function(model) in self._functions or model in self._presets
             return without_markers(message, held, is_our_answer=is_ours)
 
-        def change(row: HostRow) -> Mapping[str, Any] | None:
-            cleaned = _change_messages(row, clean)
-            names = {"chat", "content", "output"} & cleaned.keys()
-            return {name: cleaned[name] for name in names} if cleaned != row else None
-
-        return change
+        cleaned = _change_messages(row, clean)
+        names = {"chat", "content", "output"} & cleaned.keys()
+        return {name: cleaned[name] for name in names} if cleaned != row else None
 
     async def _held(self, connection: AsyncConnection, ulids: Sequence[str]) -> set[str]:
         """Those of the ULIDs that name an artifact of ours."""
-        exists = await connection.run_sync(
-            lambda sync: sa.inspect(sync).has_table(self._artifact.name, self._artifact.schema)
-        )
         held: set[str] = set()
-        for start in range(0, len(ulids) if exists else 0, _IN_CLAUSE_IDS):
-            some = ulids[start : start + _IN_CLAUSE_IDS]
-            found = await connection.execute(
-                sa.select(self._artifact.c.id).where(self._artifact.c.id.in_(some))
-            )
-            held |= set(found.scalars())
+        if self._artifact is not None:
+            column = self._artifact.c.id
+            for start in range(0, len(ulids), _IN_CLAUSE_IDS):
+                some = column.in_(ulids[start : start + _IN_CLAUSE_IDS])
+                held |= set((await connection.execute(sa.select(column).where(some))).scalars())
         return held
 
 
@@ -165,17 +161,6 @@ def _change_messages(row: HostRow, change: Callable[[Mapping[str, Any]], Any]) -
     return {**row, "chat": chat}
 
 
-async def _remove_models(tables: HostTables, row_ids: Sequence[str]) -> None:
-    async with tables.engine.begin() as connection:
-        for name, column in (("model", "id"), ("model_history", "model_id"), ("access_grant", "resource_id")):
-            table = tables.table(name, column)
-            for start in range(0, len(row_ids), _IN_CLAUSE_IDS) if table is not None else ():
-                assert table is not None
-                which = table.c[column].in_(row_ids[start : start + _IN_CLAUSE_IDS])
-                of_models = table.c.resource_type == "model" if name == "access_grant" else sa.true()
-                await tables.execute(connection, sa.delete(table).where(which, of_models))
-
-
 async def _remove_valves(tables: HostTables, function_ids: Collection[str]) -> int:
     """Users' valves, among them their own API keys; Open WebUI leaves them when a function is deleted."""
 
@@ -183,7 +168,7 @@ async def _remove_valves(tables: HostTables, function_ids: Collection[str]) -> i
         return {name: each for name, each in valves.items() if name not in function_ids}
 
     change = each_value("settings", partial(change_function_valves, change=others))
-    return await tables.rewrite(Columns("user", ("settings",)), change)
+    return await tables.rewrite("user", ["settings"], change)
 
 
 async def _remove_keys(redis: SharedRedis | None, *, writes: bool) -> int:

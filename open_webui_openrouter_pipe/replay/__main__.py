@@ -34,9 +34,7 @@ from ..media.choice import name_references
 from ..planning.plan import Plan
 from ..planning.planner import ModelTerms, PlanCaches, plan
 from ..planning.simulate import CachePrices
-from ..responses.items import Item, is_function_call, is_function_call_output, is_message
 from ..settings import read_settings
-from ..summaries.summary import message_text
 from ..valves import Advanced, Valves, explain
 from .conformance import Issue, sdk_judge
 from .exports import (
@@ -52,8 +50,8 @@ from .exports import (
 LINE_CHARACTERS = 100
 
 _GIST_CHARACTERS = 400
-_KEPT_CHARACTERS = 16
-"""Of the head of a message that is shortened."""
+_KEPT_CHARACTERS = 24
+"""Of the head of a message that is shortened, with its role."""
 _ITEM_HEAD = ("#", "turn", "tokens", "from", "marker", "repairs", "item")
 _REPAIRED_TYPES = {
     "message": "message",
@@ -155,32 +153,28 @@ def list_chats(chats: Sequence[Chat], *, as_json: bool) -> str:
     if as_json:
         named = [{"id": chat.id, "title": chat.title} for chat in chats]
         return json.dumps(named, ensure_ascii=False, indent=2)
-    rows: list[Row] = [("#", "messages", "id", "title")]
-    for number, chat in enumerate(chats, 1):
-        length = len(chat.branch(chat.current))
-        rows.append((str(number), str(length), printable(chat.id), printable(chat.title)))
-    return "\n".join(_cut(_table(rows)))
+    rows = [
+        (str(number), str(len(chat.branch(chat.current))), printable(chat.id), printable(chat.title))
+        for number, chat in enumerate(chats, 1)
+    ]
+    return "\n".join(_cut(_table([("#", "messages", "id", "title"), *rows])))
 
 
 def plan_report(plan: Plan, replayed: Replay) -> str:
     """Return budget, steps, breaks, omissions and quotations of a plan; an item that is sent as it is, is the same."""
-    items, turns = replayed.unfitted.items, replayed.unfitted.turns
-    budget = plan.budget
-    turn_numbers = list(dict.fromkeys(turns))
-    sent = {id(item) for item in plan.items}
-    known = set(map(id, items))
+    budget, items = plan.budget, replayed.unfitted.items
+    turns = [replayed.turn_number(turn) for turn in replayed.unfitted.turns]
+    numbers = list(dict.fromkeys(turns))
+    sent, known = set(map(id, plan.items)), set(map(id, items))
     changed = {_identity(item) for item in plan.items if id(item) not in known}
-    shortened: list[int] = []
-    omitted: list[int] = []
-    for item, turn in zip(items, turns, strict=True):
-        if id(item) not in sent:
-            which = shortened if _identity(item) in changed else omitted
-            which.append(replayed.turn_number(turn))
+    unsent = [(item, turn) for item, turn in zip(items, turns, strict=True) if id(item) not in sent]
+    shortened = [turn for item, turn in unsent if _identity(item) in changed]
+    omitted = [turn for item, turn in unsent if _identity(item) not in changed]
+    recalled = [numbers[passage.turn] for passage in plan.recalled.passages]
     reserved = (
         f"{budget.output_reserve_tokens:,} for the answer, {budget.overhead_reserve_tokens:,} in reserve"
     )
     breaks = plan.prefix_breaks
-    recalled = [replayed.turn_number(turn_numbers[each.turn]) for each in plan.recalled.passages]
     lines = [
         f"plan for a window of {budget.window_tokens:,} tokens: {reserved}, at most {plan.limit_tokens:,} of input",
         f"  {plan.tokens_before:>11,}  everything",
@@ -189,10 +183,7 @@ def plan_report(plan: Plan, replayed: Replay) -> str:
             for step in plan.steps
         ),
         f"prefix breaks: {len(breaks) or 'none'}",
-        *(
-            f"  turn {replayed.turn_number(turn_numbers[one.turn])}: {one.reason}, {one.freed_tokens:,} tokens saved"
-            for one in breaks
-        ),
+        *(f"  turn {numbers[one.turn]}: {one.reason}, {one.freed_tokens:,} tokens saved" for one in breaks),
         f"items shortened: {_count(shortened)}",
         f"items omitted: {_count(omitted)}",
         *([f"passages of earlier turns quoted: {_count(recalled)}"] if recalled else []),
@@ -200,13 +191,9 @@ def plan_report(plan: Plan, replayed: Replay) -> str:
     return "\n".join(lines)
 
 
-def _identity(item: Item) -> tuple[str, ...]:
-    """Return what an item keeps when its text is shortened: its kind and its id, or how its text begins."""
-    if is_function_call(item) or is_function_call_output(item):
-        return item["type"], item["call_id"]
-    if is_message(item):
-        return item["type"], item["role"], message_text(item)[:_KEPT_CHARACTERS]
-    return (item["type"],)
+def _identity(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a shortened item keeps: its kind, and its call's id or how its text begins."""
+    return item["type"], item.get("call_id") or _gist(item)[:_KEPT_CHARACTERS]
 
 
 def printable(text: str) -> str:

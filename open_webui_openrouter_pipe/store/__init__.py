@@ -6,9 +6,9 @@
     table      the queries of sealed rows; those of artifacts
     artifacts  artifacts sealed into rows and opened again; those of unsaved chats, in memory
     kept       summaries and system prompts, sealed into rows and opened again
-    cache      the read cache of rows in Redis, and the composition of rows
+    cache      the read cache of rows in Redis
     ledger     what requests have cost, by chat and by account
-    beside     work beside requests: batches of rows, background tasks and leases
+    beside     work beside requests: batches of rows, leases, the audit and calibrations
     sweep      the deletion of what nobody needs
     tokenizer  a tokenizer whose vocabulary is on this machine
 

@@ -1,6 +1,6 @@
-"""Work beside requests: background tasks, batches of rows, leases for what one worker should do, audit, calibrations.
+"""Work beside requests: batches of rows, leases for what one worker should do, audit, calibrations.
 
-Work may be dropped when too much of it is under way. A lease ends by itself, so a worker that dies holds nobody up.
+Values are dropped when too many are waiting. A lease ends by itself, so a worker that dies holds nobody up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from ..errors import StoreError, StoreUnavailable
 from ..money.audit import AUDIT_COLUMNS, Bill
 from .database import Database, epoch_seconds
 
-MAX_TASKS: Final = 64
 MAX_WAITING_VALUES: Final = 1_000
 
 _BATCH_VALUES: Final = 100
@@ -31,40 +30,6 @@ _CLOSING_SECONDS: Final = 5.0
 _log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
-
-
-class BackgroundTasks:
-    """A few tasks beside requests; whoever owns the object awaits `aclose`."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Do the work beside the request, or not at all when `MAX_TASKS` are under way."""
-        if len(self._tasks) < MAX_TASKS:
-            task = asyncio.create_task(_run_quietly(work))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def idle(self) -> None:
-        """Wait until all that was started has ended."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    async def aclose(self) -> None:
-        """Let what is under way end within a few seconds, then cancel it: a driver may lose a connection by that."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=_CLOSING_SECONDS)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-
-
-async def _run_quietly(work: Callable[[], Awaitable[object]]) -> None:
-    try:
-        await work()
-    except StoreError as error:
-        _log.debug("work beside a request failed: %s", error)
 
 
 class Leases:
@@ -84,7 +49,7 @@ class Leases:
     async def take(self, name: str, seconds: float) -> bool:
         """Take the lease unless somebody has it, this holder included; exactly one of many takers gets it."""
         now = self.now()
-        taking = self._database.insert_or_replace(self._table, self._table.c.until <= now)
+        taking = self._database.upsert(self._table, where=self._table.c.until <= now)
         values = {"name": name, "holder": self._holder, "until": now + math.ceil(seconds)}
         return await self._database.change(taking.values(values)) == 1
 
@@ -99,18 +64,21 @@ class Leases:
         await self._database.change(sa.delete(self._table).filter_by(name=name, holder=self._holder))
 
 
-class BatchWriter(BackgroundTasks, Generic[Value]):
-    """Hands values to `write` in their order, in batches; `name` says in the log what they are."""
+class BatchWriter(Generic[Value]):
+    """Hands values to `write` in their order, in batches; `name` says in the log what they are.
+
+    Whoever owns it awaits `aclose`.
+    """
 
     gathering_seconds = 1.0
     """How long the first value of a batch waits for others."""
 
     def __init__(self, name: str, write: Callable[[Sequence[Value]], Awaitable[None]]) -> None:
-        super().__init__()
         self._name = name
         self._write_batch = write
         self._waiting: list[Value] = []
         self._is_due = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
 
     def write(self, value: Value, /) -> None:
         """Have the value written soon, beside the request; refused when `MAX_WAITING_VALUES` are waiting already."""
@@ -120,20 +88,22 @@ class BatchWriter(BackgroundTasks, Generic[Value]):
         self._waiting.append(value)
         if len(self._waiting) == 1:
             self._is_due.clear()
-            self.start(self._write_all)
+            self._writing = asyncio.create_task(self._write_all())
         elif len(self._waiting) == _BATCH_VALUES:
             self._is_due.set()
 
-    async def idle(self) -> None:
-        """Write what is waiting, and wait until it is written."""
+    async def idle(self, seconds: float | None = None) -> None:
+        """Write what is waiting, and wait until it is written, or for so many seconds."""
         self._is_due.set()
-        await super().idle()
+        if self._writing:
+            await asyncio.wait({self._writing}, timeout=seconds)
 
     async def aclose(self) -> None:
-        """Write what is waiting and close as above; what is not written by then is logged."""
-        self._is_due.set()
-        await super().aclose()
-        if self._waiting:
+        """Write what is waiting within a few seconds; what is not written by then is logged."""
+        await self.idle(_CLOSING_SECONDS)
+        if self._waiting and self._writing:
+            self._writing.cancel()
+            await self.idle()
             _log.warning("%s: %d not written before the end", self._name, len(self._waiting))
 
     async def _write_all(self) -> None:
@@ -201,7 +171,7 @@ class StoredCalibrations(BatchWriter[str]):
         super().__init__("calibration of counts", self._save)
         self._database = database
         self._table = database.tables.calibration
-        self._upsert = database.upsert(self._table)
+        self._upsert = database.prepared_upsert(self._table)
         self._known: dict[str, Calibration] = {}
 
     async def find(self, model_id: str) -> Calibration | None:

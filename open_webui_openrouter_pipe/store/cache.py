@@ -11,17 +11,15 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from redis.exceptions import RedisError
 
 from ..errors import StoreUnavailable
-from .beside import BackgroundTasks
-from .database import Database, passing_cancellation
+from .database import passing_cancellation
 from .schema import SealedRow
-from .table import FoundRows, RowStore, SqlRows
+from .table import FoundRows, RowStore
 
 TIME_TO_LIVE_SECONDS: Final = 60 * 60
 TIMEOUT_SECONDS: Final = 1.0
@@ -86,25 +84,25 @@ class GuardedRedis:
         return answer
 
 
-class CachedRows(BackgroundTasks):
+class CachedRows:
     """A RowStore that asks Redis first.
 
     A deleted row leaves a mark behind, and what was read from the store below is kept only where there is nothing
     yet: a slow reader cannot bring back what was deleted or replaced meanwhile.
     """
 
-    def __init__(self, below: RowStore, redis: GuardedRedis) -> None:
-        super().__init__()
+    def __init__(
+        self, below: RowStore, redis: GuardedRedis, start: Callable[[Coroutine[Any, Any, None]], object]
+    ) -> None:
+        """`start` begins work beside the request."""
         self._below = below
         self._redis = redis
+        self._start = start
 
     async def put(self, rows: Sequence[SealedRow]) -> None:
         """Make the rows durable below, then cache them."""
         await self._below.put(rows)
-        try:
-            await self._write_rows(rows, only_new=False)
-        except StoreUnavailable as error:
-            _log.debug("not cached: %s", error)
+        await self._copy(rows, only_new=False)
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
         """Find rows in Redis with one command, and the rest below. Never raises."""
@@ -120,27 +118,25 @@ class CachedRows(BackgroundTasks):
         }
         rest = [row_id for row_id in ids if row_id not in cached and values.get(row_id) != DELETED]
         if not rest:
-            return FoundRows(cached)
+            return cached
         found = await self._below.load(user_id, rest)
-        if found.rows:
-            self.start(partial(self._write_rows, list(found.rows.values()), only_new=True))
-        return FoundRows({**cached, **found.rows}, found.unavailable)
+        if rows := list(filter(None, found.values())):
+            self._start(self._copy(rows, only_new=True))
+        return {**cached, **found}
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Delete below, then in Redis. Raises StoreUnavailable when either is unavailable."""
         await self._below.delete(user_id, ids)
         await self._write(dict.fromkeys(self._redis.row_keys(user_id, ids), DELETED), only_new=False)
 
-    async def aclose(self) -> None:
-        """End what runs beside requests, here and below."""
-        await super().aclose()
-        await self._below.aclose()
-
-    async def _write_rows(self, rows: Sequence[SealedRow], *, only_new: bool) -> None:
-        for start in range(0, len(rows), _SLICE_ROWS):
-            part = rows[start : start + _SLICE_ROWS]
-            keys = (self._redis.row_keys(row.user_id, [row.id])[0] for row in part)
-            await self._write(dict(zip(keys, map(encode_row, part), strict=True)), only_new=only_new)
+    async def _copy(self, rows: Sequence[SealedRow], *, only_new: bool) -> None:
+        try:
+            for start in range(0, len(rows), _SLICE_ROWS):
+                part = rows[start : start + _SLICE_ROWS]
+                keys = (self._redis.row_keys(row.user_id, [row.id])[0] for row in part)
+                await self._write(dict(zip(keys, map(encode_row, part), strict=True)), only_new=only_new)
+        except StoreUnavailable as error:
+            _log.debug("not cached: %s", error)
 
     async def _write(self, values: Mapping[str, bytes], *, only_new: bool) -> None:
         def send(client: Any) -> Awaitable[list[Any]]:
@@ -170,9 +166,3 @@ def decode_row(value: bytes, *, user_id: str, row_id: str) -> SealedRow | None:
         return None
     readable = fields[:2] == [user_id, row_id] and all(0 <= number <= _MAX_INTEGER for number in fields[7:])
     return SealedRow._make([*fields[:8], payload, *fields[8:]]) if readable else None
-
-
-def build_rows(database: Database, *, redis: GuardedRedis | None = None) -> RowStore:
-    """Compose the rows of a process, cached where there is a Redis; their owner awaits `aclose`."""
-    rows = SqlRows(database)
-    return rows if redis is None else CachedRows(rows, redis)

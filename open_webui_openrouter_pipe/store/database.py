@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -35,8 +36,11 @@ _NOW: Final[dict[str, sa.ColumnElement[int]]] = {
 # PostgreSQL: serialization failure, deadlock detected.
 _PASSING_SQLSTATES: Final = frozenset({"40001", "40P01"})
 
+_log = logging.getLogger(__name__)
+
 Answer = TypeVar("Answer")
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+Work: TypeAlias = Callable[[AsyncConnection], Awaitable[Answer]]
 Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -66,7 +70,7 @@ class Database:
 
     The engine stays its owner's. All methods that wait raise StoreUnavailable when the database is unavailable, too
     busy or too slow, and StoreError when it refuses the values. `now` is the database's time in epoch seconds, for
-    statements; after `interrupt_seconds` work is interrupted, None where that is impossible.
+    statements.
     """
 
     def __init__(
@@ -88,16 +92,14 @@ class Database:
         self._engine = engine
         self._reader = engine.execution_options(**_READING_OPTIONS[self.dialect])
         self._timeout_seconds = timeout_seconds
-        # SQLite works in a thread that cannot be interrupted; its own busy timeout ends each attempt.
-        self.interrupt_seconds: Final = None if self.dialect == "sqlite" else timeout_seconds
         self._read_seconds = read_seconds
         self._ready = False
         self._preparing = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def run(self, work: Callable[[AsyncConnection], Awaitable[Answer]]) -> Answer:
+    async def run(self, work: Work[Answer]) -> Answer:
         """Do the work in one transaction, and repeat it if another writer was in the way."""
-        return await self._shielded(self._engine.begin, work)
+        return await asyncio.shield(self.start(self._work(self._engine.begin, work)))
 
     async def fetch(self, query: sa.Executable, values: Values | None = None) -> Sequence[sa.Row[Any]]:
         """Return all rows of a single query."""
@@ -105,7 +107,7 @@ class Database:
         async def work(connection: AsyncConnection) -> Sequence[sa.Row[Any]]:
             return (await connection.execute(query, values)).all()
 
-        return await self._shielded(self._reader.connect, work)
+        return await asyncio.shield(self.start(self._work(self._reader.connect, work)))
 
     async def read(self, query: sa.Executable, values: Values | None = None) -> Sequence[sa.Row[Any]]:
         """Return all rows of a query for which a request waits; a database that hangs is unavailable soon."""
@@ -136,86 +138,77 @@ class Database:
         listed = sa.func.json_each(sa.bindparam("ids", type_=sa.JSON)).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
-    def insert_or_replace(self, table: sa.Table, condition: sa.ColumnElement[bool]) -> sa.Insert:
-        """Return an insert that replaces the row with the same primary key, if the condition holds for that row."""
-        insert, values = _insert(self.dialect, table)
-        key = list(table.primary_key)
-        return insert.on_conflict_do_update(index_elements=key, set_=values, where=condition)
+    def upsert(
+        self, table: sa.Table, *, where: sa.ColumnElement[bool] | None = None, adding: Collection[str] = ()
+    ) -> sa.Insert:
+        """Return an insert that replaces the row with the same key, if the condition holds for that row.
 
-    def insert_or_add(self, table: sa.Table, columns: Sequence[str]) -> sa.Insert:
-        """Return an insert that adds these columns to those of the row with the same primary key, if there is one."""
-        insert, values = _insert(self.dialect, table)
-        values |= {name: table.c[name] + insert.excluded[name] for name in columns}
-        return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
+        The columns in `adding` are added to those of the row.
+        """
+        return _upsert(self.dialect, table, where, adding)
 
-    def upsert(self, table: sa.Table) -> sa.TextClause:
+    def prepared_upsert(self, table: sa.Table) -> sa.TextClause:
         """Return an insert of whole rows that replaces those with the same primary keys.
 
         As text, because SQLAlchemy compiles a statement with ON CONFLICT anew at each execution. Both databases write
         it alike.
         """
-        insert, values = _insert("sqlite", table)
-        statement = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
-        text = str(statement.compile(dialect=sqlite.dialect(paramstyle="named")))
+        text = str(_upsert("sqlite", table).compile(dialect=sqlite.dialect(paramstyle="named")))
         return sa.text(text).bindparams(*(sa.bindparam(each.name, type_=each.type) for each in table.c))
 
-    async def aclose(self) -> None:
-        """Let what is under way end."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+    def start(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
+        """Begin work in a task of its own, which `aclose` waits for.
 
-    async def _shielded(
-        self, connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]]
-    ) -> Answer:
-        """Work in a task of its own: a cancelled caller leaves at once, and no driver loses a connection by that."""
-        task = asyncio.create_task(self._work(connect, work))
+        A cancelled caller leaves at once, and no driver loses a connection by that.
+        """
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._forget_task)
-        return await asyncio.shield(task)
+        return task
+
+    async def aclose(self) -> None:
+        """Wait until all that was started has ended."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     def _forget_task(self, task: asyncio.Task[Any]) -> None:
         """Forget an ended task; nobody waits for the error of one whose caller has left."""
         self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()
+        if not task.cancelled() and (error := task.exception()):
+            _log.debug("work in the database failed: %s", error)
 
-    async def _work(self, connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]]) -> Answer:
-        deadline = time.monotonic() + self._timeout_seconds
+    async def _work(self, connect: Connect, work: Work[Answer]) -> Answer:
+        # SQLite works in a thread that cannot be interrupted; its own busy timeout ends each attempt.
+        limit_seconds = None if self.dialect == "sqlite" else self._timeout_seconds
         try:
-            async with asyncio.timeout(self.interrupt_seconds):
-                if not self._ready:
-                    await self._prepare(deadline)
-                return await _repeat(connect, work, deadline)
+            async with asyncio.timeout(limit_seconds):
+                return await self._repeat(connect, work)
         except (DataError, IntegrityError) as error:
             raise StoreError("An item could not be stored.", detail=_first_line(error)) from error
         except (SQLAlchemyError, OSError, TimeoutError) as error:
             raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from error
 
-    async def _prepare(self, deadline: float) -> None:
+    async def _repeat(self, connect: Connect, work: Work[Answer]) -> Answer:
+        """Do the work in a connection, and repeat it a few times, or until the deadline, if that may help."""
+        deadline, delays_seconds = time.monotonic() + self._timeout_seconds, iter(_RETRY_DELAYS_SECONDS)
+        while True:
+            try:
+                if not self._ready:
+                    await self._prepare()
+                async with connect() as connection:
+                    return await work(connection)
+            except DBAPIError as error:
+                delay_seconds = next(delays_seconds, None)
+                if delay_seconds is None or time.monotonic() > deadline or not _may_pass(error):
+                    raise
+            await asyncio.sleep(delay_seconds)
+
+    async def _prepare(self) -> None:
         async with self._preparing:
             if not self._ready:
-                await _repeat(
-                    self._engine.begin,
-                    lambda connection: connection.run_sync(create_tables, self.tables),
-                    deadline,
-                )
+                async with self._engine.begin() as connection:
+                    await connection.run_sync(create_tables, self.tables)
                 self._ready = True
-
-
-async def _repeat(
-    connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]], deadline: float
-) -> Answer:
-    """Do the work in a connection, and repeat it a few times, or until the deadline, if that may help."""
-    delays_seconds = iter(_RETRY_DELAYS_SECONDS)
-    while True:
-        try:
-            async with connect() as connection:
-                return await work(connection)
-        except DBAPIError as error:
-            delay_seconds = next(delays_seconds, None)
-            if delay_seconds is None or time.monotonic() > deadline or not _may_pass(error):
-                raise
-        await asyncio.sleep(delay_seconds)
 
 
 def _may_pass(error: DBAPIError) -> bool:
@@ -224,12 +217,19 @@ def _may_pass(error: DBAPIError) -> bool:
     return passing or error.connection_invalidated or "locked" in str(error.orig)
 
 
-def _insert(
-    dialect: str, table: sa.Table
-) -> tuple[sqlite.Insert | postgresql.Insert, dict[str, sa.ColumnElement[Any]]]:
-    """Return an insert, and what it would replace: all columns that are not of the primary key."""
+def _upsert(
+    dialect: str,
+    table: sa.Table,
+    where: sa.ColumnElement[bool] | None = None,
+    adding: Collection[str] = (),
+) -> sa.Insert:
+    insert: sqlite.Insert | postgresql.Insert
     insert = (postgresql if dialect == "postgresql" else sqlite).insert(table)
-    return insert, {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+    given = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+    added = {name: table.c[name] + given[name] for name in adding}
+    return insert.on_conflict_do_update(
+        index_elements=list(table.primary_key), set_=given | added, where=where
+    )
 
 
 def _first_line(error: BaseException) -> str:

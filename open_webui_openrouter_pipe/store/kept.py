@@ -20,7 +20,7 @@ from ..summaries.summary import Summary
 from .beside import Leases
 from .database import Database, epoch_seconds
 from .schema import PromptRow, SummaryRow
-from .sealing import ItemTooLarge, Keyring, decode_item, encode_item, pack, require_storable, unpack
+from .sealing import UNSEALED, ItemTooLarge, Keyring, decode_item, encode_item, seal_row, unpack
 from .table import SealedTable
 
 MAX_SUMMARY_BYTES: Final = 4 * 1024 * 1024
@@ -41,27 +41,15 @@ SummaryKey: TypeAlias = tuple[str, str, str]
 """What a summary is found by: its owner, and the chain digests at the ends of its segment in hexadecimal."""
 
 
-class SummaryRows(SealedTable[SummaryRow]):
-    """The summaries of all users as rows; `leases` are the claims to make one."""
-
-    def __init__(self, database: Database, *, clock: Callable[[], int] | None = None) -> None:
-        """Without a `clock` uses are stamped with this worker's time, and claims go by the database's."""
-        super().__init__(database, database.tables.summary, SummaryRow._make, clock=clock)
-        self.leases: Final = Leases(database, clock=clock)
-
-
-class PromptRows(SealedTable[PromptRow]):
-    """The prompts of all chats as rows."""
-
-    def __init__(self, database: Database, *, clock: Callable[[], int] | None = None) -> None:
-        super().__init__(database, database.tables.prompt, PromptRow._make, clock=clock)
-
-
 class SealedSummaries:
-    """The engine's Summaries over rows that live longer. Cheap: make another when settings change."""
+    """The engine's Summaries."""
 
-    def __init__(self, rows: SummaryRows, keyring: Keyring) -> None:
-        self._rows = rows
+    def __init__(
+        self, database: Database, keyring: Keyring, *, clock: Callable[[], int] | None = None
+    ) -> None:
+        """Without a `clock` uses are stamped with this worker's time, and claims go by the database's."""
+        self._rows = SealedTable(database, SummaryRow, clock=clock)
+        self._leases = Leases(database, clock=clock)
         self._keyring = keyring
         self._reported = ContentCache[bool](_MAX_REPORTED_ROWS)
 
@@ -85,7 +73,7 @@ class SealedSummaries:
 
         Raises StoreUnavailable when the database is unavailable, and StoreError when the summary cannot be stored.
         """
-        row = await asyncio.to_thread(_seal_summary, stored, self._keyring, self._rows.clock())
+        row = await asyncio.to_thread(self._seal, stored)
         first = await self._rows.get(row[:3])
         if first is None or self._open(first) is None:
             await self._rows.add(row, instead_of=first)
@@ -98,14 +86,21 @@ class SealedSummaries:
 
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
         """Return whether this caller may make the summary of a segment now. Raises StoreUnavailable."""
-        return await self._rows.leases.take(_lease_name(user_id, segment), seconds)
+        return await self._leases.take(_lease_name(user_id, segment), seconds)
 
     async def release(self, user_id: str, segment: Segment) -> None:
         """Release a claim of this worker, so that another may try; otherwise it ends by itself."""
         try:
-            await self._rows.leases.release(_lease_name(user_id, segment))
+            await self._leases.release(_lease_name(user_id, segment))
         except StoreError as error:
             _log.debug("a claim is left to end by itself: %s", error)
+
+    def _seal(self, stored: StoredSummary) -> SummaryRow:
+        key, now = _key(stored.user_id, stored.segment), self._rows.clock()
+        columns = (*key, stored.segment.turns, stored.chat_id, stored.model, *UNSEALED)
+        row = SummaryRow(*columns, source_tokens=stored.source_tokens, created=now, last_used=now)
+        data = encode_item(stored.summary.as_json())
+        return seal_row(row, data, self._keyring, limit_bytes=MAX_SUMMARY_BYTES)
 
     def _open_all(self, rows: Sequence[SummaryRow]) -> dict[Segment, Summary]:
         opened: dict[Segment, Summary] = {}
@@ -118,7 +113,8 @@ class SealedSummaries:
     def _open(self, row: SummaryRow) -> Summary | None:
         """Open a row; None when that is impossible, which is logged once per row."""
         try:
-            return _unseal_summary(row, self._keyring)
+            data = unpack(row, row.bound_names, self._keyring, limit_bytes=MAX_SUMMARY_BYTES)
+            return Summary.from_json(decode_item(data))
         except (SealBroken, ItemTooLarge, ValueError) as error:
             name = repr(row[:3]).encode()
             if not self._reported.get(name):
@@ -174,29 +170,6 @@ def _key(user_id: str, segment: Segment) -> SummaryKey:
     return user_id, segment.start.hex(), segment.end.hex()
 
 
-def _seal_summary(stored: StoredSummary, keyring: Keyring, now: int) -> SummaryRow:
-    """Make the row of a summary, created at `now` (epoch seconds). Raises StoreError."""
-    key, turns = _key(stored.user_id, stored.segment), stored.segment.turns
-    require_storable(stored.user_id, stored.chat_id, stored.model)
-    data = encode_item(stored.summary.as_json())
-    if len(data) > MAX_SUMMARY_BYTES:
-        raise ItemTooLarge("A summary is too large to be stored.", detail=f"{len(data)} bytes")
-    packed = pack(data, _bound_names(key, turns, stored.model), keyring)
-    columns = (*key, turns, stored.chat_id, stored.model, *packed)
-    return SummaryRow(*columns, source_tokens=stored.source_tokens, created=now, last_used=now)
-
-
-def _unseal_summary(row: SummaryRow, keyring: Keyring) -> Summary:
-    """Open a row. Raises SealBroken, ItemTooLarge, or ValueError for the form of another release."""
-    names = _bound_names(row[:3], row.turns, row.model)
-    return Summary.from_json(decode_item(unpack(row, names, keyring, limit_bytes=MAX_SUMMARY_BYTES)))
-
-
-def _bound_names(key: SummaryKey, turns: int, model: str) -> tuple[str, ...]:
-    """Return what the seal of a summary is bound to; the first word distinguishes it from every artifact."""
-    return "summary", *key, str(turns), model
-
-
 def _lease_name(user_id: str, segment: Segment) -> str:
     """Return the name of a claim's lease, which shows nobody's id."""
     name = "\0".join(_key(user_id, segment)).encode("utf-8", "surrogatepass")
@@ -204,10 +177,12 @@ def _lease_name(user_id: str, segment: Segment) -> str:
 
 
 class SealedPrompts:
-    """The engine's Prompts over rows that live longer. Cheap: make another when settings change."""
+    """The engine's Prompts."""
 
-    def __init__(self, rows: PromptRows, keyring: Keyring) -> None:
-        self._rows = rows
+    def __init__(
+        self, database: Database, keyring: Keyring, *, clock: Callable[[], int] | None = None
+    ) -> None:
+        self._rows = SealedTable(database, PromptRow, clock=clock)
         self._keyring = keyring
 
     async def find(self, origin: RequestOrigin) -> KeptPrompt | None:
@@ -225,22 +200,25 @@ class SealedPrompts:
 
         Raises StoreUnavailable, and StoreError for what cannot be stored.
         """
-        new = _seal_prompt(origin, prompt, self._keyring, self._rows.clock())
+        now = self._rows.clock()
+        row = PromptRow(*_prompt_key(origin), *UNSEALED, created=now, last_used=now)
+        data = encode_item({"text": prompt.text, "template": prompt.template})
+        new = seal_row(row, data, self._keyring, limit_bytes=MAX_PROMPT_BYTES)
         if instead_of is None and await self._rows.add(new, instead_of=None):
             return prompt
         for _ in range(2):
-            row = await self._rows.get(_prompt_key(origin))
-            found = self._open(row) if row else None
+            kept = await self._rows.get(_prompt_key(origin))
+            found = self._open(kept) if kept else None
             if found is not None and found != instead_of:
                 return found
-            if await self._rows.add(new, instead_of=row):
+            if await self._rows.add(new, instead_of=kept):
                 return prompt
         return found or prompt
 
     def _open(self, row: PromptRow) -> KeptPrompt | None:
         """Open a row; None when that is impossible, or its form that of another release."""
         try:
-            data = unpack(row, ("prompt", *row[:3]), self._keyring, limit_bytes=MAX_PROMPT_BYTES)
+            data = unpack(row, row.bound_names, self._keyring, limit_bytes=MAX_PROMPT_BYTES)
             fields = decode_item(data)
             return KeptPrompt(fields["text"], fields["template"])
         except (SealBroken, ItemTooLarge, KeyError):
@@ -249,13 +227,3 @@ class SealedPrompts:
 
 def _prompt_key(origin: RequestOrigin) -> tuple[str, str, str]:
     return origin.user_id, origin.chat_id, origin.preset
-
-
-def _seal_prompt(origin: RequestOrigin, prompt: KeptPrompt, keyring: Keyring, now: int) -> PromptRow:
-    """Make the row of a prompt, created at `now` (epoch seconds). Raises StoreError."""
-    key = _prompt_key(origin)
-    require_storable(*key)
-    data = encode_item({"text": prompt.text, "template": prompt.template})
-    if len(data) > MAX_PROMPT_BYTES:
-        raise ItemTooLarge("A system prompt is too large to be kept.", detail=f"{len(data)} bytes")
-    return PromptRow(*key, *pack(data, ("prompt", *key), keyring), created=now, last_used=now)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -40,8 +41,8 @@ class SpendingLedger(BatchWriter[Bill]):
         self._clock = clock
         tables = database.tables
         self._ledger, self._spending, self._hold = tables.ledger, tables.spending, tables.hold
-        self._add_to_chat = database.insert_or_add(self._ledger, _CHAT_SUMS)
-        self._add_to_account = database.insert_or_add(self._spending, ("cost",))
+        self._add_to_chat = database.upsert(self._ledger, adding=_CHAT_SUMS)
+        self._add_to_account = database.upsert(self._spending, adding=["cost"])
         self._end_hold = sa.delete(self._hold).where(
             self._hold.c.account == sa.bindparam("of_account"), self._hold.c.id == sa.bindparam("of_hold")
         )
@@ -60,67 +61,55 @@ class SpendingLedger(BatchWriter[Bill]):
 
     async def sums(self, accounts: Sequence[str]) -> Mapping[str, AccountSums]:
         """Return what accounts have spent today and this month, and what is held. Raises StoreError."""
-        used, held, values = self._queries(accounts)
-        return _sums(await self._database.read(used, values), await self._database.read(held, values))
+        return _sums(await self._database.read(self._query(), {"ids": list(accounts)}))
 
     async def hold(self, hold: str, amount: float, under: Sequence[AccountLimit]) -> bool:
         """Hold the most that a request may cost, if it may begin under these limits. Raises StoreError."""
         accounts = sorted({each.account for each in under})
-        used, held, values = self._queries(accounts)
-        now = self._clock()
+        now, query = self._clock(), self._query()
+        nothing = [{"account": account, "day": day_number(now), "cost": 0.0} for account in accounts]
         row = {"id": hold, "amount": amount, "until": now + HOLD_SECONDS}
 
         async def work(connection: AsyncConnection) -> bool:
             # writing a row locks it, and the rows are in the same order in all workers
-            await connection.execute(
-                self._add_to_account,
-                [{"account": account, "day": day_number(now), "cost": 0.0} for account in accounts],
-            )
-            sums = _sums(
-                (await connection.execute(used, values)).all(),
-                (await connection.execute(held, values)).all(),
-            )
-            if not may_begin(under, sums):
-                return False
-            await connection.execute(
-                self._hold.insert(), [{**row, "account": account} for account in accounts]
-            )
-            return True
+            await connection.execute(self._add_to_account, nothing)
+            sums = _sums((await connection.execute(query, {"ids": accounts})).all())
+            if may_begin(under, sums):
+                holds = [{**row, "account": account} for account in accounts]
+                await connection.execute(self._hold.insert(), holds)
+                return True
+            return False
 
         return await self._database.run(work)
 
     async def _insert(self, bills: Sequence[Bill]) -> None:
-        """Write bills in one transaction, each row once and in the same order as all workers do."""
+        """Write bills in one transaction, in the order in which all workers lock rows."""
         now = self._clock()
-        chats: dict[tuple[str, str], dict[str, Any]] = {}
-        accounts: dict[str, float] = {}
-        for bill in bills:
-            if bill.requests and bill.user_id:
-                chat = chats.setdefault((bill.user_id, bill.chat_id), dict.fromkeys(_CHAT_SUMS, 0))
-                for name in _CHAT_SUMS:
-                    chat[name] += getattr(bill, name)
-            for account in bill.accounts if bill.cost else ():
-                accounts[account] = accounts.get(account, 0.0) + bill.cost
-        chat_rows = [
-            {"user_id": user_id, "chat_id": chat_id, "last_used": now, **chats[user_id, chat_id]}
-            for user_id, chat_id in sorted(chats)
+        chats = [
+            {
+                "user_id": bill.user_id,
+                "chat_id": bill.chat_id,
+                "last_used": now,
+                **{name: getattr(bill, name) for name in _CHAT_SUMS},
+            }
+            for bill in sorted(bills, key=attrgetter("user_id", "chat_id"))
+            if bill.requests and bill.user_id
         ]
-        account_rows = [
-            {"account": account, "day": day_number(now), "cost": accounts[account]}
-            for account in sorted(accounts)
+        by_account = sorted([(account, at) for at, bill in enumerate(bills) for account in bill.accounts])
+        costs = [
+            {"account": account, "day": day_number(now), "cost": bills[at].cost}
+            for account, at in by_account
+            if bills[at].cost
         ]
         holds = [
-            {"of_account": account, "of_hold": bill.hold}
-            for bill in bills
-            if bill.hold
-            for account in sorted(bill.accounts)
+            {"of_account": account, "of_hold": bills[at].hold} for account, at in by_account if bills[at].hold
         ]
 
         async def work(connection: AsyncConnection) -> None:
             for statement, rows in (
-                (self._add_to_account, account_rows),
+                (self._add_to_account, costs),
                 (self._end_hold, holds),
-                (self._add_to_chat, chat_rows),
+                (self._add_to_chat, chats),
             ):
                 if rows:
                     await connection.execute(statement, rows)
@@ -132,21 +121,25 @@ class SpendingLedger(BatchWriter[Bill]):
                 _log_lost(bills)
             raise
 
-    def _queries(self, accounts: Sequence[str]) -> tuple[sa.Select[Any], sa.Select[Any], Mapping[str, Any]]:
-        """Return the queries for what accounts have spent and hold, and their values."""
-        now, spending, hold = self._clock(), self._spending, self._hold
-        today = sa.func.sum(sa.case((spending.c.day == day_number(now), spending.c.cost), else_=0.0))
-        used = (
-            sa.select(spending.c.account, today, sa.func.sum(spending.c.cost))
-            .where(self._database.among_ids(spending.c.account), spending.c.day >= month_start(now))
-            .group_by(spending.c.account)
+    def _query(self) -> sa.Select[Any]:
+        """Return the query for what accounts (`ids`) have spent today and this month, and what is held."""
+        now, spending, hold = self._clock(), self._spending.c, self._hold.c
+        none = sa.literal(0.0, sa.Double)
+        today = sa.case((spending.day == day_number(now), spending.cost), else_=none)
+        spent = sa.select(
+            spending.account, today.label("day"), spending.cost.label("month"), none.label("held")
         )
-        held = (
-            sa.select(hold.c.account, sa.func.sum(hold.c.amount))
-            .where(self._database.among_ids(hold.c.account), hold.c.until > now)
-            .group_by(hold.c.account)
-        )
-        return used, held, {"ids": list(accounts)}
+        held = sa.select(hold.account, none, none, hold.amount)
+        both = sa.union_all(
+            spent.where(self._database.among_ids(spending.account), spending.day >= month_start(now)),
+            held.where(self._database.among_ids(hold.account), hold.until > now),
+        ).subquery()
+        sums = (sa.func.sum(both.c[name]) for name in ("day", "month", "held"))
+        return sa.select(both.c.account, *sums).group_by(both.c.account)
+
+
+def _sums(found: Sequence[sa.Row[Any]]) -> Mapping[str, AccountSums]:
+    return {account: AccountSums(*map(float, sums)) for account, *sums in found}
 
 
 def _log_lost(bills: Sequence[Bill]) -> None:
@@ -159,12 +152,3 @@ def _log_lost(bills: Sequence[Bill]) -> None:
                 bill.user_id,
                 bill.chat_id or "none",
             )
-
-
-def _sums(used: Sequence[sa.Row[Any]], held: Sequence[sa.Row[Any]]) -> Mapping[str, AccountSums]:
-    holds = {account: float(amount) for account, amount in held}
-    spending = {account: (float(day), float(month)) for account, day, month in used}
-    return {
-        account: AccountSums(*spending.get(account, (0.0, 0.0)), holds.get(account, 0.0))
-        for account in {*holds, *spending}
-    }

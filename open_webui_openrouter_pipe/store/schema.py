@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, ProgrammingError
@@ -61,6 +61,11 @@ class SealedRow(NamedTuple):
     created: int
     last_used: int
 
+    @property
+    def bound_names(self) -> tuple[str, ...]:
+        """What the seal is bound to; chat and message stay outside, since they may change."""
+        return self.user_id, self.id, self.kind, self.model
+
 
 class SummaryRow(NamedTuple):
     """One stored summary, found by its owner and the chain digests at the ends of its segment in hexadecimal."""
@@ -78,9 +83,14 @@ class SummaryRow(NamedTuple):
     created: int
     last_used: int
 
+    @property
+    def bound_names(self) -> tuple[str, ...]:
+        """What the seal is bound to; the first word distinguishes it from every artifact."""
+        return "summary", *self[:3], str(self.turns), self.model
+
 
 class PromptRow(NamedTuple):
-    """One stored prompt."""
+    """One stored prompt; `model` is the id under which the host offers it."""
 
     user_id: str
     chat_id: str
@@ -90,6 +100,14 @@ class PromptRow(NamedTuple):
     payload: bytes
     created: int
     last_used: int
+
+    @property
+    def bound_names(self) -> tuple[str, ...]:
+        """What the seal is bound to."""
+        return "prompt", *self[:3]
+
+
+Row = TypeVar("Row", bound=SealedRow | SummaryRow | PromptRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +128,10 @@ class Tables:
     spending: sa.Table
     hold: sa.Table
     prompt: sa.Table
+
+    def of_rows(self, row: type) -> sa.Table:
+        """Return the table of these rows."""
+        return {SealedRow: self.artifact, SummaryRow: self.summary, PromptRow: self.prompt}[row]
 
     def count(self) -> int:
         """Return the version: how many columns and indexes this release knows."""

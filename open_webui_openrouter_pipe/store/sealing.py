@@ -16,7 +16,7 @@ import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from ..errors import ConfigurationError, SealBroken, StoreError
-from .schema import PromptRow, SealedRow, SummaryRow
+from .schema import PromptRow, Row, SealedRow, SummaryRow
 
 SEALED: Final = 1
 COMPRESSED: Final = 2
@@ -108,6 +108,10 @@ class Packed(NamedTuple):
     payload: bytes
 
 
+UNSEALED: Final = Packed("", 0, b"")
+"""What a row has before it is sealed."""
+
+
 def encode_item(item: Mapping[str, Any]) -> bytes:
     """Write an object as compact JSON with its key order; lone surrogates survive. Raises StoreError."""
     try:
@@ -173,10 +177,17 @@ def unpack(
     return data
 
 
-def require_storable(*texts: str) -> None:
-    """Raise StoreError for what PostgreSQL does not take as text: NUL and lone surrogates."""
+def seal_row(row: Row, data: bytes, keyring: Keyring, *, limit_bytes: int) -> Row:
+    """Return the row with the data sealed in it.
+
+    Raises ItemTooLarge, and StoreError for what PostgreSQL does not take as text: NUL and lone surrogates.
+    """
+    if len(data) > limit_bytes:
+        raise ItemTooLarge("An item is too large to be stored.", detail=f"{len(data)} bytes")
+    texts = [value for value in row if isinstance(value, str)]
     if re.search(r"[\0\ud800-\udfff]", "".join(texts)):
         raise StoreError("An item could not be stored.", detail=f"not storable as text: {texts!r}")
+    return cast("Row", row._replace(**pack(data, row.bound_names, keyring)._asdict()))
 
 
 def seal_text(text: str, secret: str, *, purpose: str, owner: str = "") -> str:

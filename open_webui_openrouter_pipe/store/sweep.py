@@ -84,15 +84,15 @@ class Sweep:
         """
         if not await self._leases.take(_LEASE, _LEASE_SECONDS):
             return False
-        spending, hold, lease = (
-            getattr(self._database.tables, name) for name in ("spending", "hold", "lease")
-        )
-        now = self._leases.now()
-        old = spending.c.day < sa.cast(now / DAY_SECONDS, sa.BigInteger) - KEPT_SPENDING_DAYS
+        tables, now = self._database.tables, self._leases.now()
+        old = tables.spending.c.day < sa.cast(now / DAY_SECONDS, sa.BigInteger) - KEPT_SPENDING_DAYS
         works: list[Callable[[], Awaitable[None]]] = [
             *(partial(self._sweep_table, table) for table in self._tables),
-            partial(self._delete_all, spending, old),  # by which no limit goes any more, of whomever
-            *(partial(self._delete_all, ended, ended.c.until <= now) for ended in (hold, lease)),
+            partial(self._delete_all, tables.spending, old),  # by which no limit goes any more, of whomever
+            *(
+                partial(self._delete_all, ended, ended.c.until <= now)
+                for ended in (tables.hold, tables.lease)
+            ),
         ]
         failed: StoreUnavailable | None = None
         try:

@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.ports import Failed, Notice, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.settings import Settings, read_settings
-from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
+from open_webui_openrouter_pipe.store.kept import SealedSummaries
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.turn.recorder import generate_item_id
 from open_webui_openrouter_pipe.valves import Valves
@@ -213,8 +213,7 @@ async def stored_summaries(app: App, user_id: str = "ada") -> list[Summary]:
     table = database.tables.summary
     query = sa.select(table.c.start_chain, table.c.end_chain).where(table.c.user_id == user_id)
     ends = [bytes.fromhex(end) for pair in await database.fetch(query) for end in pair]
-    async with aclosing(SummaryRows(database)) as rows:
-        found = await SealedSummaries(rows, Keyring(["secret"])).find(user_id, ends, chat_id="")
+    found = await SealedSummaries(database, Keyring(["secret"])).find(user_id, ends, chat_id="")
     return sorted(found.values(), key=lambda summary: summary.first_turn)
 
 

@@ -201,12 +201,12 @@ def test_without_configuration_there_is_only_a_database(tmp_path: Path) -> None:
 async def use(shared: SharedRedis) -> None:
     """Let the store's cache use the Redis for all that it uses one for."""
     one, memory = row(1), MemoryRows()
-    cached = CachedRows(memory, GuardedRedis(shared.client, prefix=shared.prefix))
+    cached = CachedRows(memory, GuardedRedis(shared.client, prefix=shared.prefix), asyncio.create_task)
     await cached.put([one])
     await memory.delete("ada", [one.id])
-    assert (await cached.load("ada", [one.id])).rows == {one.id: one}
+    assert await cached.load("ada", [one.id]) == {one.id: one}
     await cached.delete("ada", [one.id])
-    assert (await cached.load("ada", [one.id])).rows == {}
+    assert await cached.load("ada", [one.id]) == {}
 
 
 def visit_redis(settings: list[Mapping[str, Any]]) -> list[str | None]:

@@ -23,14 +23,11 @@ class MemoryRows:
         self.rows.update({(row.user_id, row.id): row for row in rows})
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
-        return FoundRows({key: row for key in ids if (row := self.rows.get((user_id, key)))})
+        return {key: row for key in ids if (row := self.rows.get((user_id, key)))}
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         for key in ids:
             self.rows.pop((user_id, key), None)
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
 
 
 class SwitchedRows:
@@ -43,14 +40,10 @@ class SwitchedRows:
         await self._available().put(rows)
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
-        return await self.below.load(user_id, ids) if self.below else FoundRows(unavailable=frozenset(ids))
+        return await self.below.load(user_id, ids) if self.below else dict.fromkeys(ids)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         await self._available().delete(user_id, ids)
-
-    async def aclose(self) -> None:
-        if self.below is not None:
-            await self.below.aclose()
 
     def _available(self) -> RowStore:
         if self.below is None:

@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.store import artifacts
 from open_webui_openrouter_pipe.store.artifacts import SavedRows, SealedArtifacts, UnsavedRows
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
-from open_webui_openrouter_pipe.store.table import FoundRows, RowStore
+from open_webui_openrouter_pipe.store.table import RowStore
 from tests.store.contract import KEYRING, StoreContract, artifact, row
 from tests.store.fakes import MemoryRows, SwitchedRows
 
@@ -146,7 +146,7 @@ async def test_of_too_many_bytes_the_rows_in_use_stay(monkeypatch: pytest.Monkey
     await rows.load("ada", [FIRST.id])
     await rows.put([THIRD])
     found = await rows.load("ada", [FIRST.id, SECOND.id, THIRD.id])
-    assert found.rows == {FIRST.id: FIRST, THIRD.id: THIRD}
+    assert found == {FIRST.id: FIRST, THIRD.id: THIRD}
 
 
 async def test_a_saved_chat_has_its_rows_made_durable() -> None:
@@ -156,10 +156,10 @@ async def test_a_saved_chat_has_its_rows_made_durable() -> None:
     await unsaved.put([SECOND])
     rows, ids = SavedRows(below, unsaved), [FIRST.id, SECOND.id, THIRD.id]
     found = await rows.load("ada", ids)
-    assert found.rows == {FIRST.id: FIRST, SECOND.id: SECOND}
-    assert (await below.load("ada", ids)).rows == found.rows
+    assert found == {FIRST.id: FIRST, SECOND.id: SECOND}
+    assert await below.load("ada", ids) == found
     await rows.delete("ada", ids[:2])
-    assert (await rows.load("ada", ids)).rows == {}
+    assert await rows.load("ada", ids) == {}
 
 
 async def test_rows_in_memory_are_found_while_the_database_is_unavailable() -> None:
@@ -168,7 +168,7 @@ async def test_rows_in_memory_are_found_while_the_database_is_unavailable() -> N
     await unsaved.put([SECOND])
     rows = SavedRows(below, unsaved)
     found = await rows.load("ada", [FIRST.id, SECOND.id])
-    assert found == FoundRows({SECOND.id: SECOND}, frozenset({FIRST.id}))
+    assert found == {FIRST.id: None, SECOND.id: SECOND}
     below.below = MemoryRows()
     await rows.load("ada", [SECOND.id])
-    assert list((await below.load("ada", [SECOND.id])).rows) == [SECOND.id]
+    assert list(await below.load("ada", [SECOND.id])) == [SECOND.id]

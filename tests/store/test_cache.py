@@ -45,10 +45,8 @@ class TestCacheOverMemory(StoreContract):
         return MemoryRows()
 
     @pytest.fixture
-    async def rows(self, below: RowStore, guarded_redis: GuardedRedis) -> AsyncIterator[RowStore]:
-        cached = CachedRows(below, guarded_redis)
-        yield cached
-        await cached.aclose()
+    def rows(self, below: RowStore, guarded_redis: GuardedRedis) -> RowStore:
+        return CachedRows(below, guarded_redis, asyncio.create_task)
 
 
 @servers
@@ -73,7 +71,7 @@ def fake_cache(below: RowStore | None = None, **limits: Any) -> tuple[FakeRedis,
     """A Redis in memory, and what goes by it."""
     redis = FakeRedis()
     guarded = GuardedRedis(redis, prefix="x", **limits)
-    return redis, guarded, CachedRows(below or MemoryRows(), guarded)
+    return redis, guarded, CachedRows(below or MemoryRows(), guarded, asyncio.create_task)
 
 
 async def test_a_cached_row_needs_no_database() -> None:
@@ -83,11 +81,11 @@ async def test_a_cached_row_needs_no_database() -> None:
     cached = fake_cache(below)[2]
     await cached.put([second := row(2)])
     await cached.load("ada", [ROW.id])
-    await cached.idle()
+    await asyncio.sleep(0)
     below.below = None
     found = await cached.load("ada", [ROW.id, second.id, "none"])
-    assert found == FoundRows({ROW.id: ROW, second.id: second}, frozenset({"none"}))
-    assert (await cached.load("eve", [ROW.id])).rows == {}
+    assert found == {ROW.id: ROW, second.id: second, "none": None}
+    assert await cached.load("eve", [ROW.id]) == {ROW.id: None}
 
 
 async def test_redis_keeps_nothing_that_the_database_does_not_have() -> None:
@@ -104,16 +102,16 @@ async def test_a_redis_that_is_down_fails_neither_reads_nor_writes() -> None:
     redis, _, cached = fake_cache()
     redis.down = True
     await cached.put([ROW])
-    assert (await cached.load("ada", [ROW.id])).rows == {ROW.id: ROW}
+    assert await cached.load("ada", [ROW.id]) == {ROW.id: ROW}
     with pytest.raises(StoreUnavailable):
         await cached.delete("ada", [ROW.id])
-    assert (await cached.load("ada", [ROW.id])).rows == {}
+    assert await cached.load("ada", [ROW.id]) == {}
 
 
 @servers
 async def test_redis_holds_sealed_bytes_that_expire(redis_client: Redis, guarded_redis: GuardedRedis) -> None:
     """Nothing readable is in Redis, each value ends by itself, and no name shows the user."""
-    store = SealedArtifacts(CachedRows(MemoryRows(), guarded_redis), KEYRING)
+    store = SealedArtifacts(CachedRows(MemoryRows(), guarded_redis, asyncio.create_task), KEYRING)
     created = artifact(1, {"type": "reasoning", "text": "visible " * 1000})
     await store.put([created])
     [key] = guarded_redis.row_keys("ada", [created.id])
@@ -177,7 +175,6 @@ async def test_whatever_redis_holds_opens_no_artifact(
     assert await store.load("ada", [created.id]) == (unreadable if is_read else whole)
     await store.put([created])
     assert decode_row(redis.values[key], user_id="ada", row_id=created.id) is not None
-    await cached.aclose()
 
 
 @servers
@@ -188,13 +185,11 @@ async def test_a_key_of_another_type_costs_a_query_and_nothing_else(
     await (below := MemoryRows()).put([ROW])
     [key] = guarded_redis.row_keys("ada", [ROW.id])
     await cast("Any", redis_client.lpush(key, "x"))
-    cached = CachedRows(below, guarded_redis)
+    cached = CachedRows(below, guarded_redis, asyncio.create_task)
     for _ in range(2):
-        assert (await cached.load("ada", [ROW.id])).rows == {ROW.id: ROW}
-        await cached.idle()
+        assert await cached.load("ada", [ROW.id]) == {ROW.id: ROW}
     await cached.put([ROW])
     assert await redis_client.type(key) == b"string"
-    await cached.aclose()
 
 
 class SlowRows(MemoryRows):
@@ -223,9 +218,9 @@ async def test_a_slow_reader_brings_nothing_back(change: str) -> None:
     await (cached.delete("ada", [ROW.id]) if change == "delete" else cached.put([newer]))
     below.go_on.set()
     await reader
-    await cached.idle()
+    await asyncio.sleep(0)
     expected = (DELETED, {}) if change == "delete" else (encode_row(newer), {ROW.id: newer})
-    assert (*redis.values.values(), (await cached.load("ada", [ROW.id])).rows) == expected
+    assert (*redis.values.values(), await cached.load("ada", [ROW.id])) == expected
 
 
 async def test_a_redis_that_comes_back_is_used_again() -> None:
@@ -243,7 +238,6 @@ async def test_a_silent_redis_is_waited_for_once() -> None:
     redis, _, cached = fake_cache(memory := MemoryRows(), timeout_seconds=0.05, clock=lambda: 0.0)
     redis.silent = True
     for number in range(20):
-        await memory.put([row(number)])
-        assert (await cached.load("ada", [row(number).id])).rows.keys() == {row(number).id}
+        await memory.put([each := row(number)])
+        assert await cached.load("ada", [each.id]) == {each.id: each}
     assert redis.commands == 1
-    await cached.aclose()

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.store.beside import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, passing_cancellation
-from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
-from open_webui_openrouter_pipe.store.table import FoundRows
+from open_webui_openrouter_pipe.store.kept import SealedSummaries
 from tests.store.contract import KEYRING, NOW, sql_rows
 from tests.store.summary_contract import chains
 
@@ -73,9 +72,8 @@ async def test_a_database_that_hangs_is_unavailable_soon(caplog: pytest.LogCaptu
     database = Database(cast("Any", engine), timeout_seconds=3600, read_seconds=0.02)
     with pytest.raises(StoreUnavailable):
         await database.read(sa.select(1))
-    assert await sql_rows(database).load("ada", ["1"]) == FoundRows(unavailable=frozenset({"1"}))
-    summaries = SealedSummaries(SummaryRows(database), KEYRING)
-    assert await summaries.find("ada", chains(0, 5), chat_id="") == {}
+    assert await sql_rows(database).load("ada", ["1"]) == {"1": None}
+    assert await SealedSummaries(database, KEYRING).find("ada", chains(0, 5), chat_id="") == {}
     assert await StoredCalibrations(database).find("vendor/model") is None
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
     engine.over.set()

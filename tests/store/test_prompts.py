@@ -8,9 +8,10 @@ import pytest
 
 from open_webui_openrouter_pipe.ports import KeptPrompt, RequestOrigin
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.kept import MAX_PROMPT_BYTES, PromptRows, SealedPrompts
+from open_webui_openrouter_pipe.store.kept import MAX_PROMPT_BYTES, SealedPrompts
+from open_webui_openrouter_pipe.store.schema import PromptRow
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
-from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS
+from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS, SealedTable
 from tests.store.contract import KEYRING, NOW, Clock, statements_of
 
 pytestmark = pytest.mark.anyio
@@ -22,15 +23,15 @@ OTHER = KeptPrompt("It is noon.")
 
 
 @pytest.fixture
-def rows(database: Database) -> PromptRows:
+def rows(database: Database) -> SealedTable[PromptRow]:
     """The rows of both databases, at the same time."""
-    return PromptRows(database, clock=Clock())
+    return SealedTable(database, PromptRow, clock=Clock())
 
 
 @pytest.fixture
-def prompts(rows: PromptRows) -> SealedPrompts:
+def prompts(database: Database) -> SealedPrompts:
     """The engine's prompts over them."""
-    return SealedPrompts(rows, KEYRING)
+    return SealedPrompts(database, KEYRING, clock=Clock())
 
 
 async def test_a_prompt_takes_the_place_of_the_one_that_was_known(
@@ -52,7 +53,7 @@ async def test_a_prompt_takes_the_place_of_the_one_that_was_known(
 
 async def test_of_workers_that_keep_at_once_one_wins(database: Database) -> None:
     """All of them get the same."""
-    workers = [SealedPrompts(PromptRows(database), KEYRING) for _ in range(8)]
+    workers = [SealedPrompts(database, KEYRING) for _ in range(8)]
     known = None
     for text in ("old", "new"):
         given = [KeptPrompt(f"{text} {number}") for number in range(8)]
@@ -65,7 +66,7 @@ async def test_of_workers_that_keep_at_once_one_wins(database: Database) -> None
 
 @pytest.mark.parametrize("moved", [{"user_id": "eve"}, {"chat_id": "chat-2"}, {"model": "preset"}])
 async def test_only_its_owner_finds_it(
-    prompts: SealedPrompts, rows: PromptRows, moved: dict[str, str]
+    prompts: SealedPrompts, rows: SealedTable[PromptRow], moved: dict[str, str]
 ) -> None:
     """A row that was moved to another user, chat or model does not open there, and gives way."""
     await prompts.keep(OWNER, FIRST, instead_of=None)
@@ -82,15 +83,15 @@ async def test_only_its_owner_finds_it(
 
 async def test_a_row_shows_nothing_of_the_prompt_and_its_use_is_stamped(database: Database) -> None:
     """So that the prompt of a chat in use is not swept; one of another key counts as none."""
-    rows = PromptRows(database, clock=(clock := Clock()))
-    await SealedPrompts(rows, KEYRING).keep(OWNER, FIRST, instead_of=None)
+    rows = SealedTable(database, PromptRow, clock=(clock := Clock()))
+    await SealedPrompts(database, KEYRING, clock=clock).keep(OWNER, FIRST, instead_of=None)
     row = await rows.get(KEY)
     assert row is not None
     assert (b"ten" in row.payload, row.key_id) == (False, KEYRING.first_id)
     assert (row.created, row.last_used) == (NOW, NOW)
     clock.now += STAMP_INTERVAL_SECONDS
-    assert await SealedPrompts(rows, Keyring(["another"])).find(OWNER) is None
-    await rows.idle()
+    assert await SealedPrompts(database, Keyring(["another"]), clock=clock).find(OWNER) is None
+    await database.aclose()
     assert (await rows.get(KEY) or row).last_used == clock.now
 
 

@@ -88,7 +88,7 @@ async def test_the_database_of_a_later_release_is_left_as_it_is(
     await later.change(sa.text("DROP TABLE openrouter_pipe_audit"))
     await later.aclose()
     this = open_database(f"sqlite:///{tmp_path}/rows.db")
-    assert (await sql_rows(this).load("ada", [row(1).id])).rows.keys() == {row(1).id}
+    assert (await sql_rows(this).load("ada", [row(1).id])).keys() == {row(1).id}
     assert (await found_in(this)).keys() == expected().keys() - {"openrouter_pipe_audit"}
     assert await versions(this) == [VERSION, VERSION + 1]
     lines = [line for line in caplog.messages if "of a later release" in line]
@@ -134,7 +134,7 @@ async def test_a_table_that_cannot_be_created_costs_the_others_nothing(
         other.commit()
     database = open_database(f"sqlite:///{tmp_path}/rows.db")
     await sql_rows(database).put([row(1)])
-    assert (await sql_rows(database).load("ada", [row(1).id])).rows.keys() == {row(1).id}
+    assert (await sql_rows(database).load("ada", [row(1).id])).keys() == {row(1).id}
     refused = {"openrouter_pipe_audit"}
     assert (await found_in(database)).keys() == {"somebodys"} | (expected().keys() - refused)
     assert [(record.levelname, record.getMessage().partition(" cannot")[0]) for record in caplog.records] == [
@@ -169,7 +169,7 @@ async def test_a_user_who_may_create_nothing_still_reads_and_writes(
         postgres_server.url.replace("postgres@", f"{role}@"), schema=postgres_schema, read_seconds=60
     )
     await sql_rows(poor).put([row(2)])
-    assert (await sql_rows(poor).load("ada", [row(1).id, row(2).id])).rows.keys() == {row(1).id, row(2).id}
+    assert (await sql_rows(poor).load("ada", [row(1).id, row(2).id])).keys() == {row(1).id, row(2).id}
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "openrouter_pipe_summary cannot be created" in caplog.text
     await poor.aclose()
@@ -180,6 +180,6 @@ async def test_workers_may_start_at_once(servers: Servers) -> None:
     workers = [open_database(servers.database_url, schema=servers.schema) for _ in range(8)]
     await asyncio.gather(*(sql_rows(each).put([row(number)]) for number, each in enumerate(workers)))
     ids = [row(number).id for number in range(8)]
-    assert [len((await sql_rows(each).load("ada", ids)).rows) for each in workers] == [8] * 8
+    assert [len(await sql_rows(each).load("ada", ids)) for each in workers] == [8] * 8
     for each in workers:
         await each.aclose()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,12 +12,7 @@ from open_webui_openrouter_pipe.errors import StoreError
 from open_webui_openrouter_pipe.ports import Summaries
 from open_webui_openrouter_pipe.store import kept
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.kept import (
-    MAX_SUMMARY_BYTES,
-    MemorySummaries,
-    SealedSummaries,
-    SummaryRows,
-)
+from open_webui_openrouter_pipe.store.kept import MAX_SUMMARY_BYTES, MemorySummaries, SealedSummaries
 from open_webui_openrouter_pipe.store.schema import SummaryRow
 from open_webui_openrouter_pipe.store.sealing import (
     COMPRESSED,
@@ -28,12 +22,12 @@ from open_webui_openrouter_pipe.store.sealing import (
     encode_item,
     pack,
 )
-from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS
+from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS, SealedTable
 from tests.store.contract import KEYRING, NOW, Clock
 from tests.store.summary_contract import SummariesContract, chain, chains, segment, stored, summary
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
 
 pytestmark = pytest.mark.anyio
@@ -44,17 +38,16 @@ FOUND = {segment(0, 5): summary("what was said")}
 
 class TestStored(SummariesContract):
     @pytest.fixture
-    async def rows(self, database: Database, clock: Clock) -> AsyncIterator[SummaryRows]:
-        async with aclosing(SummaryRows(database, clock=clock)) as rows:
-            yield rows
+    def rows(self, database: Database, clock: Clock) -> SealedTable[SummaryRow]:
+        return SealedTable(database, SummaryRow, clock=clock)
 
     @pytest.fixture
-    def store(self, rows: SummaryRows) -> SealedSummaries:
-        return SealedSummaries(rows, KEYRING)
+    def store(self, database: Database, clock: Clock) -> SealedSummaries:
+        return SealedSummaries(database, KEYRING, clock=clock)
 
     async def test_a_claim_of_another_worker_is_left_alone(self, database: Database, clock: Clock) -> None:
         """A worker releases only its own claims, also when one has ended and is another's by now."""
-        one, other = (SealedSummaries(SummaryRows(database, clock=clock), KEYRING) for _ in range(2))
+        one, other = (SealedSummaries(database, KEYRING, clock=clock) for _ in range(2))
         assert await one.claim("ada", segment(0, 5), seconds=60)
         await other.release("ada", segment(0, 5))
         assert not await other.claim("ada", segment(0, 5), seconds=60)
@@ -64,7 +57,7 @@ class TestStored(SummariesContract):
         assert not await one.claim("ada", segment(0, 5), seconds=60)
 
     async def test_a_summary_belongs_to_the_chat_that_uses_it(
-        self, store: SealedSummaries, rows: SummaryRows, clock: Clock
+        self, store: SealedSummaries, database: Database, rows: SealedTable[SummaryRow], clock: Clock
     ) -> None:
         """From the stamp of its use on, once a day; a use without a chat moves none."""
         await store.keep(stored(0, 5))
@@ -72,19 +65,19 @@ class TestStored(SummariesContract):
         for seconds, chat_id in ((day - 1, "early"), (1, "clone"), (1, "late"), (day, "")):
             clock.now += seconds
             await store.find("ada", chains(*range(7)), chat_id=chat_id)
-            await rows.idle()
+            await database.aclose()
             found += [(row.chat_id, row.last_used - NOW) for row in [await rows.get(KEY)] if row]
         assert found == [("chat-1", 0), ("clone", day), ("clone", day), ("clone", 2 * day + 1)]
 
     async def test_a_summary_that_does_not_open_is_replaced(
-        self, store: SealedSummaries, rows: SummaryRows
+        self, store: SealedSummaries, database: Database
     ) -> None:
         """When its key is lost, the next summary of the segment is kept; with the old key listed, the first one is."""
         await store.keep(stored(0, 5))
-        both = SealedSummaries(rows, Keyring(["new", "a passphrase"]))
+        both = SealedSummaries(database, Keyring(["new", "a passphrase"]))
         await both.keep(stored(0, 5, "not needed"))
         assert await both.find("ada", chains(0, 5), chat_id="chat-1") == FOUND
-        new = SealedSummaries(rows, Keyring(["new"]))
+        new = SealedSummaries(database, Keyring(["new"]))
         assert await new.find("ada", chains(0, 5), chat_id="chat-1") == {}
         await new.keep(stored(0, 5, "again"))
         await new.keep(stored(0, 5, "and again"))
@@ -117,21 +110,29 @@ async def test_the_summaries_unused_for_longest_are_deleted(monkeypatch: pytest.
     assert found.keys() == {segment(0, 1), segment(3, 4), segment(4, 5)}
 
 
-class FakeRows(SummaryRows):
+class FakeRows(SealedTable[SummaryRow]):
     """Finds the rows that a test names."""
 
     def __init__(self, database: Database, *rows: SummaryRow) -> None:
-        super().__init__(database, clock=lambda: NOW)
+        super().__init__(database, SummaryRow, clock=lambda: NOW)
         self.rows = list(rows)
 
     async def find(self, user_id: str, ids: Sequence[str]) -> list[SummaryRow]:
         return self.rows
 
 
+class FakeSummaries(SealedSummaries):
+    """Over such rows."""
+
+    def __init__(self, database: Database, *rows: SummaryRow) -> None:
+        super().__init__(database, KEYRING)
+        self._rows = FakeRows(database, *rows)
+
+
 async def test_a_row_shows_nothing_of_the_chat(sqlite_database: Database) -> None:
     """It is sealed with the first key; owner, segment and sizes are in columns, as nothing is in a claim's name."""
-    rows = SummaryRows(sqlite_database, clock=lambda: NOW)
-    store = SealedSummaries(rows, KEYRING)
+    rows = SealedTable(sqlite_database, SummaryRow, clock=lambda: NOW)
+    store = SealedSummaries(sqlite_database, KEYRING, clock=lambda: NOW)
     await store.keep(stored(0, 5))
     row = await rows.get(KEY)
     assert row is not None
@@ -146,7 +147,7 @@ async def test_a_row_shows_nothing_of_the_chat(sqlite_database: Database) -> Non
 PLAIN = encode_item(summary("what was said").as_json())
 
 
-def sealed(state: Any) -> dict[str, Any]:
+def columns(state: Any) -> dict[str, Any]:
     """The columns of something that was sealed for the row."""
     return pack(encode_item(state), ("summary", *KEY, "5", "openai/gpt-5"), KEYRING)._asdict()
 
@@ -155,7 +156,7 @@ def sealed(state: Any) -> dict[str, Any]:
     ("moved", "opens"),
     [
         ({"chat_id": "clone", "source_tokens": 1, "created": 0, "last_used": 0}, True),
-        (sealed(summary("what was said").as_json()), True),
+        (columns(summary("what was said").as_json()), True),
         ({"user_id": "eve"}, False),
         ({"start_chain": chain(1).hex()}, False),
         ({"end_chain": chain(6).hex()}, False),
@@ -168,33 +169,32 @@ def sealed(state: Any) -> dict[str, Any]:
         ({"payload": b""}, False),
         ({"packing": 0, "payload": PLAIN}, False),
         ({"packing": 0, "key_id": "", "payload": PLAIN}, False),
-        (sealed({}), False),
-        (sealed({"told": None}), False),
-        (sealed(summary("text").as_json() | {"constraints": "one"}), False),
-        (sealed(summary("text").as_json() | {"by_model": {"summary_text": 5}}), False),
-        (sealed(summary("text").as_json() | {"added": []}), False),
+        (columns({}), False),
+        (columns({"told": None}), False),
+        (columns(summary("text").as_json() | {"constraints": "one"}), False),
+        (columns(summary("text").as_json() | {"by_model": {"summary_text": 5}}), False),
+        (columns(summary("text").as_json() | {"added": []}), False),
     ],
 )
 async def test_a_payload_belongs_to_its_row(
     sqlite_database: Database, moved: dict[str, Any], caplog: pytest.LogCaptureFixture, *, opens: bool
 ) -> None:
     """What does not open, or is no summary, is skipped and logged once; the other rows are found all the same."""
-    rows = SummaryRows(sqlite_database, clock=lambda: NOW)
-    await SealedSummaries(rows, KEYRING).keep(stored(0, 5))
-    kept = await rows.get(KEY)
+    await SealedSummaries(sqlite_database, KEYRING, clock=lambda: NOW).keep(stored(0, 5))
+    kept = await SealedTable(sqlite_database, SummaryRow).get(KEY)
     assert kept is not None
-    found = SealedSummaries(FakeRows(sqlite_database, kept._replace(**moved)), KEYRING)
+    found = FakeSummaries(sqlite_database, kept._replace(**moved))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert await found.find("ada", chains(0, 5), chat_id="") == (FOUND if opens else {})
     assert (len(caplog.records), "said" in caplog.text) == (int(not opens), False)
-    both = SealedSummaries(FakeRows(sqlite_database, kept._replace(**moved), kept), KEYRING)
+    both = FakeSummaries(sqlite_database, kept._replace(**moved), kept)
     assert await both.find("ada", chains(0, 5), chat_id="") == FOUND
 
 
 async def test_a_summary_may_be_large_but_not_too_large(sqlite_database: Database) -> None:
     """The user's rules alone may be many."""
-    store = SealedSummaries(SummaryRows(sqlite_database), KEYRING)
+    store = SealedSummaries(sqlite_database, KEYRING)
     with pytest.raises(ItemTooLarge):
         await store.keep(stored(0, 5, "word " * (MAX_SUMMARY_BYTES // 5)))
     await store.keep(stored(0, 5, text := "word " * 100_000))
@@ -203,4 +203,4 @@ async def test_a_summary_may_be_large_but_not_too_large(sqlite_database: Databas
 
 async def test_a_claim_that_cannot_be_released_ends_by_itself(unavailable_database: Database) -> None:
     """Whoever gives it back is not told that the database cannot be reached."""
-    await SealedSummaries(SummaryRows(unavailable_database), KEYRING).release("ada", segment(0, 5))
+    await SealedSummaries(unavailable_database, KEYRING).release("ada", segment(0, 5))

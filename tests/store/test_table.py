@@ -13,9 +13,13 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import ConfigurationError, StoreError, StoreUnavailable
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.kept import PromptRows, SummaryRows
 from open_webui_openrouter_pipe.store.schema import PromptRow, SealedRow, SummaryRow
-from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS, FoundRows, RowStore, SqlRows
+from open_webui_openrouter_pipe.store.table import (
+    STAMP_INTERVAL_SECONDS,
+    RowStore,
+    SealedTable,
+    SqlRows,
+)
 from scripts.harness.database import open_database
 from tests.store.contract import NOW, Clock, StoreContract, row, sql_rows, statements_of, watch
 
@@ -24,15 +28,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-Rows: TypeAlias = SqlRows | SummaryRows | PromptRows
 Row: TypeAlias = SealedRow | SummaryRow | PromptRow
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A table of sealed rows: what reads it, its rows, how many parts the key has, and how it is searched by it."""
+    """A table of sealed rows: its rows, how many parts the key has, and how it is searched by it."""
 
-    rows: type[Rows]
     row: type[Row]
     key_parts: int
     searched_by: str
@@ -45,9 +47,9 @@ class Kind:
 
 
 KINDS = {
-    "artifact": Kind(SqlRows, SealedRow, 2, "(user_id=? AND id=?)"),
-    "summary": Kind(SummaryRows, SummaryRow, 3, "(user_id=? AND start_chain=?)"),
-    "prompt": Kind(PromptRows, PromptRow, 3, "(user_id=? AND chat_id=?)"),
+    "artifact": Kind(SealedRow, 2, "(user_id=? AND id=?)"),
+    "summary": Kind(SummaryRow, 3, "(user_id=? AND start_chain=?)"),
+    "prompt": Kind(PromptRow, 3, "(user_id=? AND chat_id=?)"),
 }
 
 
@@ -70,7 +72,7 @@ async def all_of(rows: Any) -> list[Any]:
 
 async def test_a_row_is_found_by_its_whole_key(database: Database, kind: Kind) -> None:
     """And by its owner alone; the same key replaces it."""
-    rows: Any = kind.rows(database)
+    rows: Any = SealedTable(database, kind.row)
     mine, second, hers = kind.make(1), kind.make(2), kind.make(1, user_id="eve")
     await rows.put([mine, second, kind.make(3), hers])
     assert sorted(await rows.find("ada", ids_of(kind, mine, second))) == [mine, second]
@@ -83,7 +85,7 @@ async def test_a_row_is_found_by_its_whole_key(database: Database, kind: Kind) -
 
 async def test_a_find_is_one_query_by_the_primary_key(sqlite_database: Database, kind: Kind) -> None:
     """However many ids there are: SQLite searches the index once for each, and scans no table."""
-    rows: Any = kind.rows(sqlite_database)
+    rows: Any = SealedTable(sqlite_database, kind.row)
     await rows.put([kind.make(number) for number in range(300)])
     seen = statements_of(sqlite_database)
     found = await rows.find("ada", ids_of(kind, *(kind.make(number) for number in range(70_000))))
@@ -98,14 +100,14 @@ async def test_a_find_is_one_query_by_the_primary_key(sqlite_database: Database,
 async def test_a_use_is_stamped_once_a_day(database: Database, kind: Kind) -> None:
     """The row's, and no other's; what is found within the day is not written, and no stamp goes back."""
     clock = Clock()
-    rows: Any = kind.rows(database, clock=clock)
+    rows: Any = SealedTable(database, kind.row, clock=clock)
     used, other, hers = kind.make(1), kind.make(2), kind.make(1, user_id="eve")
     await rows.put([used, other, hers])
     stamps = []
     for seconds in (STAMP_INTERVAL_SECONDS - 1, 1, 1):
         clock.now += seconds
         rows.stamp(await rows.find("ada", ids_of(kind, used)))
-        await rows.idle()
+        await database.aclose()
         stamps.append([each.last_used - NOW for each in await rows.find("ada", ids_of(kind, used, other))])
     assert [sorted(each) for each in stamps] == [
         [0, 0],
@@ -116,7 +118,7 @@ async def test_a_use_is_stamped_once_a_day(database: Database, kind: Kind) -> No
     rows.stamp([used])  # as a slow reader found it
     clock.now -= 9
     rows.stamp([used._replace(last_used=0)])
-    await rows.idle()
+    await database.aclose()
     assert await all_of(rows) == sorted([used._replace(last_used=clock.now + 9), other, hers])
 
 
@@ -124,7 +126,7 @@ async def test_a_row_is_added_where_there_is_none_or_the_one_to_be_replaced(
     database: Database, kind: Kind
 ) -> None:
     """Of several that find the same row wanting, one writes; and only what was read is deleted."""
-    rows: Any = kind.rows(database)
+    rows: Any = SealedTable(database, kind.row)
     first, second, third = (kind.make(1, payload=payload) for payload in (b"1", b"2", b"3"))
     added = [await rows.add(each, instead_of=None) for each in (first, second)]
     added += [await rows.add(each, instead_of=first) for each in (second, third)]
@@ -144,10 +146,10 @@ async def test_a_use_that_cannot_be_stamped_fails_nothing(sqlite_database: Datab
             raise sa.exc.OperationalError(statement, None, sqlite3.OperationalError("disk I/O error"))
 
     sa.event.listen(sqlite_database._engine.sync_engine, "before_cursor_execute", refuse_updates)
-    rows: Any = kind.rows(sqlite_database)
+    rows: Any = SealedTable(sqlite_database, kind.row)
     await rows.put([created := kind.make(1, now=0)])
     rows.stamp([created])
-    await rows.aclose()
+    await sqlite_database.aclose()
     assert await all_of(rows) == [created]
 
 
@@ -155,11 +157,12 @@ async def test_a_database_that_cannot_be_opened_is_unavailable(
     unavailable_database: Database, kind: Kind
 ) -> None:
     """For each that reads, writes or deletes; what is loaded is unavailable."""
-    rows: Any = kind.rows(unavailable_database)
+    rows: Any = SealedTable(unavailable_database, kind.row)
     works = [rows.find("ada", ["1"]), rows.put([kind.make(1)]), rows.add(kind.make(1), instead_of=None)]
-    if isinstance(rows, SqlRows):
-        works.append(rows.delete("ada", ["1"]))
-        assert await rows.load("ada", ["1"]) == FoundRows(unavailable=frozenset({"1"}))
+    if kind.row is SealedRow:
+        artifacts = SqlRows(unavailable_database)
+        works.append(artifacts.delete("ada", ["1"]))
+        assert await artifacts.load("ada", ["1"]) == {"1": None}
     for work in works:
         with pytest.raises(StoreUnavailable):
             await work
@@ -182,9 +185,9 @@ async def test_loaded_artifacts_are_stamped(sqlite_database: Database) -> None:
     """And those that cannot be loaded are unavailable."""
     rows = SqlRows(sqlite_database, clock=lambda: NOW)
     await rows.put([old := row(1, now=0), row(2)])
-    assert (await rows.load("ada", [old.id])).rows == {old.id: old}
-    await rows.idle()
-    assert (await rows.load("ada", [old.id])).rows[old.id].last_used == NOW
+    assert await rows.load("ada", [old.id]) == {old.id: old}
+    await sqlite_database.aclose()
+    assert await rows.load("ada", [old.id]) == {old.id: old._replace(last_used=NOW)}
 
 
 async def test_a_failing_put_leaves_nothing(sqlite_database: Database) -> None:
@@ -192,7 +195,7 @@ async def test_a_failing_put_leaves_nothing(sqlite_database: Database) -> None:
     rows = sql_rows(sqlite_database)
     with pytest.raises(StoreError, match=r"\(IntegrityError: .*NOT NULL constraint failed: .*payload\)$"):
         await rows.put([row(1), row(2)._replace(payload=None)])  # type: ignore[arg-type]
-    assert await rows.load("ada", [row(1).id]) == FoundRows()
+    assert await rows.load("ada", [row(1).id]) == {}
 
 
 async def test_a_put_is_one_statement_compiled_once(database: Database) -> None:
@@ -215,7 +218,7 @@ async def test_puts_at_once_share_a_transaction(database: Database) -> None:
 
     async def put(number: int) -> int:
         await rows.put([row(number, user_id=f"user{number % 7}")])
-        return len((await rows.load(f"user{number % 7}", [row(number).id])).rows)
+        return len(await rows.load(f"user{number % 7}", [row(number).id]))
 
     assert await asyncio.gather(*map(put, range(1, 51))) == [1] * 50
     assert len(commits) == 1
@@ -230,7 +233,7 @@ async def test_a_refused_row_fails_its_own_put_alone(database: Database) -> None
     outcomes = await asyncio.gather(*puts, return_exceptions=True)
     assert [type(each) for each in outcomes] == [type(None), type(None), StoreError, type(None)]
     found = await rows.load("ada", [row(number).id for number in range(1, 6)])
-    assert found.rows.keys() == {row(number).id for number in (1, 2, 5)}
+    assert found.keys() == {row(number).id for number in (1, 2, 5)}
 
 
 async def open_impatient(path: Path, timeout_seconds: float) -> Database:
@@ -266,7 +269,7 @@ async def test_writing_waits_for_another_writer(tmp_path: Path) -> None:
             sa.event.listen(database._engine.sync_engine, "handle_error", unlock_after_two)
             await sql_rows(database).put([row(2)])
         assert failures == ["database is locked"] * 2
-        assert len((await sql_rows(database).load("ada", [row(1).id, row(2).id])).rows) == 2
+        assert len(await sql_rows(database).load("ada", [row(1).id, row(2).id])) == 2
 
 
 async def test_waiting_for_another_writer_ends(tmp_path: Path) -> None:
@@ -277,7 +280,7 @@ async def test_waiting_for_another_writer_ends(tmp_path: Path) -> None:
             with pytest.raises(StoreUnavailable):
                 await sql_rows(database).put([row(2)])
             assert len(failures) == 1
-            assert len((await sql_rows(database).load("ada", [row(1).id])).rows) == 1
+            assert len(await sql_rows(database).load("ada", [row(1).id])) == 1
 
 
 async def test_the_first_load_of_a_worker_does_not_wait_for_a_writer(tmp_path: Path) -> None:
@@ -285,7 +288,7 @@ async def test_the_first_load_of_a_worker_does_not_wait_for_a_writer(tmp_path: P
     await (await open_impatient(tmp_path / "rows.db", timeout_seconds=60)).aclose()
     with lock(tmp_path / "rows.db"):
         async with aclosing(open_database(f"sqlite:///{tmp_path}/rows.db")) as database:
-            assert (await sql_rows(database).load("ada", [row(1).id])).rows.keys() == {row(1).id}
+            assert (await sql_rows(database).load("ada", [row(1).id])).keys() == {row(1).id}
 
 
 def test_other_databases_are_refused() -> None:

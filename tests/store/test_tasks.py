@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
-from open_webui_openrouter_pipe.store.beside import MAX_WAITING_VALUES, BackgroundTasks, BatchWriter
+from open_webui_openrouter_pipe.store.beside import MAX_WAITING_VALUES, BatchWriter
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -119,24 +117,3 @@ def test_an_event_loop_that_ends_waits_for_what_gathers() -> None:
         return table
 
     assert asyncio.run(serve()).batches == [[1]]
-
-
-async def test_background_tasks_are_bounded_and_their_failures_no_errors(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """What is started when sixty-four are under way is dropped; the log mentions a failure for whoever looks for it."""
-    gate, ended, tasks = asyncio.Event(), list[int](), BackgroundTasks()
-
-    async def work(number: int) -> None:
-        await gate.wait()
-        ended.append(number)
-        raise LOST
-
-    with caplog.at_level(logging.DEBUG, "open_webui_openrouter_pipe"):
-        for number in range(65):
-            tasks.start(partial(work, number))
-        gate.set()
-        await tasks.idle()
-    assert sorted(ended) == list(range(64))
-    assert {record.levelname for record in caplog.records} == {"DEBUG"}
-    await tasks.aclose()

@@ -105,8 +105,7 @@ def live_through_outages(servers: Servers, journal: Path, worker: int, turns: in
         )
         real = sql_rows(database)
         switched = SwitchedRows(real)
-        rows = CachedRows(switched, redis)
-        store = SealedArtifacts(rows, KEYRING)
+        store = SealedArtifacts(CachedRows(switched, redis, asyncio.create_task), KEYRING)
         schedule = Schedule(interval_seconds=0, pause_seconds=0)
         sweep = asyncio.create_task(sweep_again_and_again(Sweep(database, EverythingExists(), schedule)))
         for turn in range(turns):
@@ -127,7 +126,6 @@ def live_through_outages(servers: Servers, journal: Path, worker: int, turns: in
         switched.below = real
         sweep.cancel()
         await asyncio.gather(sweep, return_exceptions=True)
-        await rows.aclose()
         await client.aclose()
 
     asyncio.run(work())
