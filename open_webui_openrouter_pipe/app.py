@@ -25,10 +25,10 @@ from .host.lookups import Records, chat_pauses, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
 from .host.platform import groups_of, platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
-from .openrouter.listing import STATUS_ID, status_answer
+from .openrouter.listing import STATUS_ID
 from .permission import permit
 from .ports import Notice, Output
-from .responses.effects import ResponseFinished
+from .responses.effects import ResponseFinished, answer_of
 from .settings import Settings, tokenizer_folder
 from .store.cache import GuardedRedis
 from .store.database import Database
@@ -122,7 +122,7 @@ class App:
         listing = self.worker.listing(settings.client)
         report = await listing.report(settings.offer, is_admin=call.is_admin)
         text = in_language(report, call.language or ENGLISH)
-        for output in status_answer(text, f"msg_{generate_item_id()}"):
+        for output in answer_of(text, f"msg_{generate_item_id()}"):
             yield output
 
     def replace_user_valve(self, function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:

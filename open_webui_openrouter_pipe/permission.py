@@ -62,7 +62,7 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
     require_usable(settings.controls.own_api_key)
     if call.task and (call.about_command or (model and not model.writes)):
         return None
-    if call.task and worker.spending.was_declined(call.user_id, call.chat_id):
+    if call.task and worker.memory.declined.contains(call.user_id, call.chat_id):
         raise SpendingLimitReached(notice("task_of_declined"))
     spending, lines = settings.spending, settings.notices
     payer = await worker.spending.admit(call.user_id, spending, is_admin=call.is_admin, zone=call.time_zone)

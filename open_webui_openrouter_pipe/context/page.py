@@ -15,9 +15,8 @@ import pkgutil
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Final
+from typing import Any, Final
 
-from ..money.audit import ChatSpending
 from ..words.lines import Say, notice
 from .report import (
     PARTS,
@@ -50,14 +49,21 @@ _CODE: Final = re.compile("`([^`]*)`")
 
 def context_page(report: ContextReport, say: Say = notice) -> str:
     """Draw a report as an HTML document, in the words that `say` returns."""
-    title = _text(say("context_title", model=report.model))
-    content = _window(report, say) + _turns(report.turns, say) + _cost(report.cost, say)
-    content += _breaks(report.breaks, say)
+
+    def shown(name: str, **values: Any) -> str:
+        return _text(say(name, **values))
+
+    title, cost = shown("context_title", model=report.model), ""
+    if report.cost:
+        cost = f"<h2>{shown('context_page_cost')}</h2>" + "".join(
+            _paragraph(line, "cost") for line in cost_lines(report.cost, shown)
+        )
+    content = _window(report, shown) + _turns(report.turns, shown) + cost + _breaks(report.breaks, shown)
     if report.summaries:
-        content += _heading(say("context_part_summaries"))
-        content += "".join(_summary(each, say) for each in report.summaries)
+        content += f"<h2>{shown('context_part_summaries')}</h2>"
+        content += "".join(_summary(each, shown) for each in report.summaries)
     return (
-        f'<!doctype html><html lang="{_text(say("context_page_language"))}"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="{shown("context_page_language")}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style></head>"
@@ -73,8 +79,8 @@ def _window(report: ContextReport, say: Say) -> str:
     shown = [each for each in (*parts, ("free", "context_page_free", window - taken)) if each[2] > 0]
     bar, legend, said, over = "", "", [], ""
     for part, name, tokens in shown:
-        words, size = _text(say(name)), _text(say("context_page_number", number=tokens))
-        share = _text(say("context_page_share", share=tokens / max(taken, window)))
+        words, size = say(name), say("context_page_number", number=tokens)
+        share = say("context_page_share", share=tokens / max(taken, window))
         bar += f'<i class="{part}" style="flex-grow:{tokens}"></i>'
         legend += f'<li><i class="{part}"></i>{words} <span>{size}</span> <small>{share}</small></li>'
         said.append(f"{words} {share}")
@@ -83,7 +89,7 @@ def _window(report: ContextReport, say: Say) -> str:
         over = _paragraph(say("context_page_over", count=taken - window), "warning")
     if shown:
         bar = f'<div class="bar" role="img" aria-label="{", ".join(said)}">{bar}</div>'
-    aim = f'<p class="muted">{_marked(say(f"context_aim_{report.aim}"))}</p>'
+    aim = _paragraph(_marked(say(f"context_aim_{report.aim}")), "muted")
     return f'{aim}{_paragraph(use_line(report, say), "use")}{over}{bar}<ul class="legend">{legend}</ul>'
 
 
@@ -91,45 +97,37 @@ def _turns(turns: Sequence[ReportedTurn], say: Say) -> str:
     """Draw the turns as a table; of a long chat the earlier ones as another that is to be opened."""
     title = say("context_page_turns")
     if not turns:
-        return _heading(title) + _paragraph(say("context_page_no_turns"), "muted")
+        return f"<h2>{title}</h2>" + _paragraph(say("context_page_no_turns"), "muted")
     earlier, newest = turns[:-_NEWEST_TURNS], turns[-_NEWEST_TURNS:]
     opened = ""
     if earlier:
         line = say("context_earlier_turns", count=len(earlier))
-        opened = f"<details><summary>{_text(line)}</summary>{_table_of_turns(earlier, line, say)}</details>"
-    return _heading(title) + opened + _table_of_turns(newest, title, say)
+        opened = f"<details><summary>{line}</summary>{_table_of_turns(earlier, line, say)}</details>"
+    return f"<h2>{title}</h2>{opened}{_table_of_turns(newest, title, say)}"
 
 
 def _table_of_turns(turns: Sequence[ReportedTurn], label: str, say: Say) -> str:
     rows = []
     for turn in turns:
-        number, text, tokens, original, state, cached = map(_text, turn_cells(turn, say))
+        number, text, tokens, original, state, cached = turn_cells(turn, say)
         style = "summaries" if turn.state == "summarized" else turn.state  # that of a part is its name
         rows.append(
-            f'<tr><th scope="row">{number}<td><div dir="auto">{text}</div>'
+            f'<tr><th scope="row">{number}<td><div dir="auto">{_text(text)}</div>'
             f'<td>{tokens}<td>{original}<td><i class="{style}"></i>{state}<td>{cached}'
         )
     return _table("turns", label, map(say, TURN_COLUMNS), rows)
 
 
-def _cost(cost: ChatSpending | None, say: Say) -> str:
-    """Say what the chat has cost and what the cache has saved; nothing where nothing is counted."""
-    lines = [_paragraph(line, "cost") for line in cost_lines(cost, say)] if cost else []
-    return _heading(say("context_page_cost")) + "".join(lines) if lines else ""
-
-
 def _breaks(breaks: Sequence[ReportedBreak], say: Say) -> str:
     """Draw what made the provider read earlier turns anew, and why."""
-    title = say("context_page_breaks")
-    if not breaks:
-        return _heading(title) + _paragraph(say("context_page_no_breaks"), "muted")
-    rows = []
+    title, rows = say("context_page_breaks"), []
     for each in breaks:
-        where, cause, price = map(_text, break_cells(each, say))
-        announced = _text(say("context_yes" if each.cost is None else "context_no"))
-        price = price or f"<small>{_text(say('context_page_uncounted'))}</small>"
+        where, cause, price = break_cells(each, say)
+        announced = say("context_yes" if each.cost is None else "context_no")
+        price = price or f"<small>{say('context_page_uncounted')}</small>"
         rows.append(f'<tr><th scope="row">{cause}<td>{where}<td>{announced}<td>{price}')
-    return _heading(title) + _table("breaks", title, map(say, _BREAK_COLUMNS), rows)
+    table = _table("breaks", title, map(say, _BREAK_COLUMNS), rows)
+    return f"<h2>{title}</h2>" + (table if rows else _paragraph(say("context_page_no_breaks"), "muted"))
 
 
 def _summary(summary: ReportedSummary, say: Say) -> str:
@@ -142,32 +140,28 @@ def _summary(summary: ReportedSummary, say: Say) -> str:
     size = say("context_page_summary_size", tokens=summary.tokens, source_tokens=summary.source_tokens)
     commands = {name: f"/{name} {first}-{last}" for name in ("restore", "discard")}
     buttons = ""
-    for command, words in ((typed, _text(say(f"context_page_{name}"))) for name, typed in commands.items()):
-        buttons += f'<button hidden value="{command}" aria-label="{words}: {_text(title)}">{words}</button>'
-    hint = _marked(say("context_page_commands", **commands))
+    for name, typed in commands.items():
+        words = say(f"context_page_{name}")
+        buttons += f'<button hidden value="{typed}" aria-label="{words}: {title}">{words}</button>'
     return (
-        f"<details><summary><b>{_text(title)}</b><small>{_text(size)}</small></summary>"
-        f'<div class="text" dir="auto">{_text(summary.text)}</div>'
-        f'<div class="actions">{buttons}<p class="muted">{hint}</p></div></details>'
+        f"<details><summary><b>{title}</b><small>{size}</small></summary>"
+        f'<div class="text" dir="auto">{_text(summary.text)}</div><div class="actions">{buttons}'
+        f"{_paragraph(_marked(say('context_page_commands', **commands)), 'muted')}</div></details>"
     )
 
 
 def _table(style: str, label: str, columns: Iterable[str], rows: Iterable[str]) -> str:
-    header = "".join(f'<th scope="col">{_text(words)}' for words in columns)
-    return f'<table class="{style}" aria-label="{_text(label)}"><thead><tr>{header}<tbody>{"".join(rows)}</table>'
-
-
-def _heading(words: str) -> str:
-    return f"<h2>{_text(words)}</h2>"
+    header = "".join(f'<th scope="col">{words}' for words in columns)
+    return f'<table class="{style}" aria-label="{label}"><thead><tr>{header}<tbody>{"".join(rows)}</table>'
 
 
 def _paragraph(words: str, style: str) -> str:
-    return f'<p class="{style}">{_text(words)}</p>'
+    return f'<p class="{style}">{words}</p>'
 
 
 def _marked(words: str) -> str:
-    """Escape a line in which what users type stands between backticks."""
-    return _CODE.sub(r"<code>\1</code>", _text(words))
+    """Mark what users type in a line, which stands between backticks."""
+    return _CODE.sub(r"<code>\1</code>", words)
 
 
 def _text(words: str) -> str:

@@ -68,7 +68,7 @@ class Bill:
     @property
     def pruned(self) -> bool:
         """Whether old turns or tool results were shortened or dropped without a summary."""
-        return any(step.triggered and step.name not in _NOT_PRUNING for step in self.steps)
+        return bool({step.name for step in self.steps if step.triggered} - _NOT_PRUNING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from operator import attrgetter
 from typing import Final, Literal
 
 Scope = Literal["user", "each", "group", "all"]
@@ -65,10 +66,26 @@ class SpendingLimits:
 
 @dataclass(frozen=True, slots=True)
 class AccountLimit:
-    """A limit that somebody is under, and the account whose spending it limits."""
+    """A limit that somebody is under, the account whose spending it limits, and what was spent of it."""
 
     limit: Limit
     account: str
+    used: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Which share of it is spent; a limit of nothing is always reached."""
+        return self.used / self.limit.dollars if self.limit.dollars else math.inf
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether nothing more may be sent."""
+        return self.share >= 1
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the cheaper path is to be taken."""
+        return self.share >= NEAR_SHARE
 
 
 def read_limits(text: str) -> SpendingLimits:
@@ -110,8 +127,8 @@ def _read_scope(name: str) -> tuple[Scope | None, str]:
 def accounts_of(user_id: str, groups: Sequence[Group], limits: SpendingLimits) -> tuple[str, ...]:
     """Return the accounts that a user's spending is counted in: theirs, everybody's, and of groups with a limit."""
     limited = [limit.group for limit in limits.limits if limit.scope == "group"]
-    named = {_group_account(group) for group in groups if group.name in limited}
-    return (_user_account(user_id), *sorted(named), EVERYBODY)
+    named = {f"group:{group.id}" for group in groups if group.name in limited}
+    return (f"user:{user_id}", *sorted(named), EVERYBODY)
 
 
 def limits_of(
@@ -127,19 +144,11 @@ def limits_of(
             continue
         elif limit.scope == "group":
             found += [
-                AccountLimit(limit, _group_account(group)) for group in groups if group.name == limit.group
+                AccountLimit(limit, f"group:{group.id}") for group in groups if group.name == limit.group
             ]
         elif (limit.group in names) if limit.scope == "each" else (limit.period not in own_periods):
-            found.append(AccountLimit(limit, _user_account(user_id)))
+            found.append(AccountLimit(limit, f"user:{user_id}"))
     return tuple(found)
-
-
-def _user_account(user_id: str) -> str:
-    return f"user:{user_id}"
-
-
-def _group_account(group: Group) -> str:
-    return f"group:{group.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,36 +164,12 @@ class AccountSums:
         return self.day if period == "day" else self.month
 
 
-@dataclass(frozen=True, slots=True)
-class LimitState:
-    """The limit that is nearest to being reached, and what was spent of it."""
-
-    limit: Limit
-    used: float
-
-    @property
-    def share(self) -> float:
-        """Which share of it is spent; a limit of nothing is always reached."""
-        return self.used / self.limit.dollars if self.limit.dollars else math.inf
-
-    @property
-    def is_reached(self) -> bool:
-        """Whether nothing more may be sent."""
-        return self.share >= 1
-
-    @property
-    def is_near(self) -> bool:
-        """Whether the cheaper path is to be taken."""
-        return self.share >= NEAR_SHARE
-
-
-def nearest(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) -> LimitState | None:
+def nearest(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) -> AccountLimit | None:
     """Return the limit of which the largest share is spent, None without limits."""
-    states = [
-        LimitState(each.limit, sums.get(each.account, AccountSums()).total(each.limit.period))
-        for each in under
+    known = [
+        replace(each, used=sums.get(each.account, AccountSums()).total(each.limit.period)) for each in under
     ]
-    return max(states, key=lambda state: state.share, default=None)
+    return max(known, key=attrgetter("share"), default=None)
 
 
 def may_begin(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) -> bool:

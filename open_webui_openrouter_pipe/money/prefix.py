@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from operator import attrgetter, eq
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from ..conversation.conversation import DigestedItem, content_digest, digest_item
 from ..history.artifacts import ANTHROPIC, model_family
@@ -26,7 +26,7 @@ from ..planning.plan import Plan
 from ..responses.effects import Usage
 from ..responses.items import Item, is_message
 from ..responses.values import as_list, as_object
-from .prices import CacheRule, Prices, cacheable_tokens
+from .prices import CacheRule, Prices, cacheable_tokens, next_input
 
 BreakCause: TypeAlias = Literal["prompt", "tools", "settings", "edit", "plan"]
 """Why a prefix differs: the instructions; the tools; parameters that a cache depends on; earlier messages, as an edit,
@@ -44,20 +44,19 @@ _FOR_MESSAGES: Final = frozenset({"reasoning", "tool_choice", "parallel_tool_cal
 class Digests:
     """What was sent, as numbers that name it.
 
-    `settings` are the parameters that caches depend on, `items` the input, `kinds` a letter for each of them: "s" for
-    instructions, "u" for a user's message, "x" for any other. Before item `completed` stands what earlier turns have
-    left; `openings` are the messages from there to the model's first item, each by what it would be without its last
-    parts. `tokens[n]` is the size of the tools and the first `n` items by our own count; `breakpoints` are numbers of
-    items after which the provider has to cache. `turns` are the numbers of the chat's turns to which the items belong.
-    `breaks` are the changes that the plan has announced so far, the last `own_breaks` of them for this request, where
-    they begin at item `unchanged`. `answer` names the answer that is written, and `new_prompt` says that the
-    instructions are announced to be others.
+    `settings` are the parameters that caches depend on, `items` the input, of which `leading` ones are instructions.
+    Before item `completed` stands what earlier turns have left; `openings` are the messages from there to the model's
+    first item, each that can begin a turn by what it would be without its last parts. `tokens[n]` is the size of the
+    tools and the first `n` items by our own count; `breakpoints` are numbers of items after which the provider has to
+    cache. `turns` are the numbers of the chat's turns to which the items belong. `breaks` are the changes that the plan
+    has announced so far, the last `own_breaks` of them for this request, where they begin at item `unchanged`. `answer`
+    names the answer that is written, and `new_prompt` says that the instructions are announced to be others.
     """
 
     settings: Mapping[str, int]
     tools: Sequence[int]
     items: Sequence[int]
-    kinds: str
+    leading: int
     completed: int
     openings: Sequence[Sequence[int]]
     tokens: Sequence[float]
@@ -70,22 +69,14 @@ class Digests:
     new_prompt: bool = False
     breakpoints: Sequence[int] = ()
 
-    @property
-    def leading(self) -> int:
-        """How many items are instructions."""
-        return len(list(takewhile(lambda kind: kind == "s", self.kinds[: self.completed])))
-
     def tokens_before(self, item: int) -> float:
         """The size of all that stands before an item."""
         return self.tokens[min(item, len(self.tokens) - 1)] if self.tokens else 0.0
 
 
-NOTHING_SENT: Final = Digests({}, (), (), "", 0, (), (), (), 0, 0, frozenset(), "", ())
-
-
 @dataclass(frozen=True, slots=True)
 class LastRequest:
-    """What was sent to a model in a chat, and what it was billed as, at these prices.
+    """What is sent to a model in a chat, and what it was billed as at these prices, or will be as far as is known.
 
     `preset` is the row of the model that the user chose. `was_read_once` says that the bill is for this input alone.
     """
@@ -104,6 +95,16 @@ class LastRequest:
     def cached_until(self) -> float:
         """Until when the provider keeps it in its cache, in epoch seconds."""
         return self.sent_seconds + self.rule.kept_seconds
+
+    @property
+    def input_cost(self) -> float:
+        """What its input costs, in dollars."""
+        return self.prices.input_cost(self.usage, long=self.rule.is_kept_long)
+
+    def next_input_cost(self, *, is_cached: bool) -> float:
+        """What the input of the chat's next request costs as long as this one is cached, or once it is not."""
+        usage = next_input(self.usage, self.rule, is_cached=is_cached)
+        return self.prices.input_cost(usage, long=self.rule.is_kept_long)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +134,22 @@ def digests_of(
 ) -> Digests:
     """Name what is sent of a plan; `tokens` are the sizes of the tools and of all up to each item."""
     items, completed = plan.items, min(plan.marks.completed, len(plan.items))
-    kinds = "".join(
-        ({"assistant": "x", "user": "u"}.get(item["role"], "s") if is_message(item) else "x")
-        for item in items
-    )
-    opening = takewhile(lambda at: kinds[at] in "su", range(completed, len(items)))
+    roles = [item["role"] if is_message(item) else "assistant" for item in items]
+    said = [at for at in range(completed) if roles[at] in {"assistant", "user"}]
+    opening = range(completed, [*roles, "assistant"].index("assistant", completed))
     return Digests(
         settings={name: _number(content_digest(value)) for name, value in _settings_of(body)},
         tools=[_number(content_digest(tool)) for tool in as_list(body.get("tools"))],
-        items=array("Q", (_number(entry.digest) for entry in plan.entries)),
-        kinds=kinds,
+        items=array("Q", [_number(entry.digest) for entry in plan.entries]),
+        leading=min(said, default=completed),
         completed=completed,
-        openings=[[*_beginnings(plan.entries[at])] for at in opening],
+        # a turn begins with its user's message, where anything stands before it
+        openings=[
+            [*_beginnings(plan.entries[at])] if at == completed or roles[at] == "user" else []
+            for at in opening
+        ],
         tokens=array("d", tokens),
-        breaks=tuple((each.request, each.turn, each.reason) for each in plan.prefix_breaks),
+        breaks=tuple([(each.request, each.turn, each.reason) for each in plan.prefix_breaks]),
         own_breaks=len(plan.new_breaks),
         unchanged=plan.marks.unchanged,
         omitted_tools=plan.omitted_tools,
@@ -217,8 +220,7 @@ def expected_input(now: Digests, rule: CacheRule, last: LastRequest | None, *, n
     return Usage(input_tokens=round(total * scale), cached_tokens=cached, cache_write_tokens=written)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class _Comparison(NamedTuple):
     """How far a request begins like an earlier one: up to item `shared`.
 
     `reusable` items of the earlier one should be its beginning. `differs` says that it goes on otherwise before its own
@@ -231,21 +233,34 @@ class Comparison:
     differs: bool
 
 
-def nearest(earlier: Iterable[LastRequest], now: Digests) -> Comparison | None:
-    """Return the comparison with the request of which most is shared; of several, with the first that is given.
+def find_break(earlier: Iterable[LastRequest], now: Digests, *, now_seconds: float) -> FoundBreak | None:
+    """Return the first change that the plan did not announce, with what the provider still has and has to read anew.
 
-    An answer that is written again, and another model of the same chat, continue an older request than the last one.
+    None where there is none before the current turn, or nothing to compare. Behind the first change nothing more can be
+    lost. Compared is the request of which most is shared; of several, the first that is given: an answer that is
+    written again, and another model of the same chat, continue an older request than the last one.
     """
-    return max((compare_items(last, now) for last in earlier), key=attrgetter("shared"), default=None)
+    compared = max([_compare(last, now) for last in earlier], key=attrgetter("shared"), default=None)
+    found = compared and _first_change(compared, now)
+    if not (compared and found) or now_seconds >= compared.last.cached_until:
+        return found
+    last, rule, prices = compared.last.digests, compared.last.rule, compared.last.prices
+    kept = {"tools": 0.0, "settings": 0.0}.get(found.position, now.tokens_before(compared.shared))
+    if found.position == "settings" and _FOR_ALL.isdisjoint(found.names):
+        kept = now.tokens_before(now.leading)
+    reusable = cacheable_tokens(last.tokens_before(compared.reusable), rule)
+    lost = max(0, reusable - cacheable_tokens(kept, rule))
+    dearer = max(prices.input or 0.0, prices.write or 0.0) * lost - prices.read_cost(lost)
+    return replace(found, lost_tokens=lost, lost_cost=max(0.0, dearer))
 
 
-def compare_items(earlier: LastRequest, now: Digests) -> Comparison:
+def _compare(earlier: LastRequest, now: Digests) -> _Comparison:
     """Compare the items of two requests, past what stood in the earlier one for its turn alone."""
     last = earlier.digests
     if last.answer == now.answer != "":
         end = min(len(last.items), len(now.items))
         shared = _shared(last.items, now.items, 0, 0, end)
-        return Comparison(earlier, shared, len(last.items), shared < end)
+        return _Comparison(earlier, shared, len(last.items), shared < end)
     until = min(last.completed, now.completed)
     shared = _shared(last.items, now.items, 0, 0, until)
     # where nothing stood there for one turn alone, the next one begins with the whole of it
@@ -253,48 +268,29 @@ def compare_items(earlier: LastRequest, now: Digests) -> Comparison:
     is_whole = bool({*question} & {*now.items[: now.completed]})
     reusable = len(last.items) if is_whole else until
     if shared < until or now.completed <= last.completed:
-        return Comparison(earlier, shared, reusable, shared < until)
-    opening = next((at for at, parts in enumerate(last.openings) if now.items[until] in parts), None)
-    # a turn begins with its user's message, where anything stands before it
-    if opening is None or (opening and last.kinds[until + opening] != "u"):
-        return Comparison(earlier, until, reusable, differs=True)
-    at = until + opening
+        return _Comparison(earlier, shared, reusable, shared < until)
+    openings = [at for at, parts in enumerate(last.openings, until) if now.items[until] in parts]
+    if not openings:
+        return _Comparison(earlier, until, reusable, differs=True)
+    at = openings[0]
     end = min(len(last.items) - at, now.completed - until)
     more = 1 + _shared(last.items, now.items, at + 1, until + 1, end - 1)
-    return Comparison(earlier, until + more, reusable, more < end)
+    return _Comparison(earlier, until + more, reusable, more < end)
 
 
-def find_break(found: Comparison, now: Digests) -> FoundBreak | None:
-    """Return the first change that the plan did not announce, None where there is none before the current turn.
-
-    Behind the first change nothing more can be lost, so that only that one counts.
-    """
-    last = found.last.digests
+def _first_change(compared: _Comparison, now: Digests) -> FoundBreak | None:
+    last = compared.last.digests
     changed = {name for name, _ in now.settings.items() ^ last.settings.items()}
     if names := tuple(sorted(changed & _FOR_ALL)):
         return FoundBreak("settings", "settings", names)
     if list(last.tools) != list(now.tools):
         return None if _tools_are_announced(last, now) else FoundBreak("tools", "tools")
-    if found.differs and found.shared < max(now.leading, last.leading):
+    if compared.differs and compared.shared < max(now.leading, last.leading):
         return None if now.new_prompt else FoundBreak("instructions", "prompt")
     names = tuple(sorted(changed & _FOR_MESSAGES))
-    if names and model_family(found.last.model) == ANTHROPIC:
+    if names and model_family(compared.last.model) == ANTHROPIC:
         return FoundBreak("settings", "settings", names)
-    return _break_in_turns(found, now) if found.differs else None
-
-
-def price_break(broken: FoundBreak, found: Comparison, now: Digests, *, now_seconds: float) -> FoundBreak:
-    """Return the break with what is lost by it: what the provider still has, and has to read anew."""
-    last, rule, prices = found.last.digests, found.last.rule, found.last.prices
-    if now_seconds >= found.last.cached_until:
-        return broken
-    kept = {"tools": 0.0, "settings": 0.0}.get(broken.position, now.tokens_before(found.shared))
-    if broken.position == "settings" and _FOR_ALL.isdisjoint(broken.names):
-        kept = now.tokens_before(now.leading)
-    reusable = cacheable_tokens(last.tokens_before(found.reusable), rule)
-    lost = max(0, reusable - cacheable_tokens(kept, rule))
-    dearer = max(prices.input or 0.0, prices.write or 0.0) * lost - prices.read_cost(lost)
-    return replace(broken, lost_tokens=lost, lost_cost=max(0.0, dearer))
+    return _change_in_turns(compared.shared, last, now) if compared.differs else None
 
 
 def _shared(last: Sequence[int], now: Sequence[int], last_at: int, now_at: int, count: int) -> int:
@@ -314,13 +310,9 @@ def _announces(last: Digests, now: Digests) -> bool:
     return len(now.breaks) > len(last.breaks) and now.breaks[: len(last.breaks)] == last.breaks
 
 
-def _break_in_turns(found: Comparison, now: Digests) -> FoundBreak | None:
-    last, at = found.last.digests, found.shared
+def _change_in_turns(at: int, last: Digests, now: Digests) -> FoundBreak | None:
     position = f"turn {now.turns[min(at, len(now.turns) - 1)]}"
     if _announces(last, now):
         is_own = len(now.breaks) - len(last.breaks) == now.own_breaks
-        if at >= (now.unchanged if is_own else now.leading):
-            return None
-    elif last.breaks != now.breaks:
-        return FoundBreak(position, "plan")
-    return FoundBreak(position, "edit")
+        return FoundBreak(position, "edit") if at < (now.unchanged if is_own else now.leading) else None
+    return FoundBreak(position, "edit" if last.breaks == now.breaks else "plan")

@@ -70,7 +70,7 @@ class Prices:
         """Return what tokens cost that are read from the cache."""
         return cached_tokens * ((self.input or 0.0) if self.read is None else self.read)
 
-    def cost(self, usage: Usage, *, searches: int = 0, long: bool = False) -> float:
+    def cost(self, usage: Usage, *, long: bool = False) -> float:
         """Return what a request costs: as it was billed where the bill says so, otherwise by these prices.
 
         A bill of nothing at all is no bill where there is a price: so it is with a provider's own key.
@@ -78,8 +78,7 @@ class Prices:
         if usage.cost:
             return usage.cost
         output_cost = usage.output_tokens * (self.output or 0.0)
-        extra_cost = (self.request or 0.0) + searches * (self.search or 0.0)
-        return self.input_cost(usage, long=long) + output_cost + extra_cost
+        return self.input_cost(usage, long=long) + output_cost + (self.request or 0.0)
 
 
 NO_PRICES: Final = Prices()
@@ -103,8 +102,8 @@ class CacheRule:
         base = model_id.lstrip("~")
         return cls(
             "explicit" if needs_breakpoints(model_id) else "automatic",
-            next((tokens for name, tokens in _MINIMA if base.startswith(name)), MINIMUM_TOKENS),
-            next((tokens for name, tokens in _BLOCKS if base.startswith(name)), BLOCK_TOKENS),
+            ([tokens for name, tokens in _MINIMA if base.startswith(name)] or [MINIMUM_TOKENS])[0],
+            ([tokens for name, tokens in _BLOCKS if base.startswith(name)] or [BLOCK_TOKENS])[0],
             long,
             # writing to the cache costs more than reading the input
             bills_writes=prices.write is not None and prices.write > (prices.input or 0),

@@ -26,9 +26,7 @@ from ..errors import (
     PipeError,
     RequestRejected,
 )
-from ..history.turn import assistant_message
-from ..ports import Model, Output
-from ..responses.reducer import reduce_response
+from ..ports import Model
 from ..words.lines import notice
 from .catalog import (
     KEY_PATH,
@@ -127,11 +125,6 @@ def _list_trouble(failure: FetchFailure | None) -> Status:
         return Status("loading")
     kind = next(kind for errors, kind in _LIST_FAILURES if isinstance(failure.error, errors))
     return Status(kind, failure.since)
-
-
-def status_answer(text: str, key: str) -> list[Output]:
-    """Return a whole answer of this text, as the engine would send it; its id follows from text and key."""
-    return [*reduce_response({"object": "response", "output": [assistant_message(text, key=key)]})]
 
 
 class ModelListing:

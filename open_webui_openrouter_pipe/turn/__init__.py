@@ -1,9 +1,9 @@
 """One turn over the ports: read, load, build, fit, send, store, hand on.
 
     runner       one call of the host, from its messages to the end of the answer
-    round        one request to OpenRouter and its stream: calls fit for the host, markers after their artifacts
+    round        one request to OpenRouter and its stream: markers after their artifacts
     own_tools    calls of our own tools: kept from the host, answered here
-    recorder     artifacts and pictures of a round, made durable before they are shown
+    recorder     the items of a round: calls fit for the host, artifacts and pictures durable before they are shown
     fit          a chat fitted into the model's window: planned, summarized, reported, recorded
     summaries    the summaries that a plan requires: requested, checked, made once and shared
     commands     commands that users type as messages, answered without a model

@@ -107,25 +107,21 @@ class Admission:
             self._running[user_id] -= 1
         elif waiter in self._waiting:
             self._waiting.remove(waiter)
-        if not self._running[user_id] and all(other.user_id != user_id for other in self._waiting):
+        if not self._running[user_id] and user_id not in [other.user_id for other in self._waiting]:
             del self._running[user_id]
             self._served.pop(user_id, None)
         self._admit()
 
     def _admit(self) -> None:
-        """Give each free place to the next one who may take it."""
-        while waiter := self._next():
+        """Give each free place to the next: chats before tasks, then who was served longest ago, then by coming."""
+        most, of_user = self.settings.max_requests, self.settings.max_requests_per_user
+        while not most or self._running.total() < most:
+            able = [each for each in self._waiting if not of_user or self._running[each.user_id] < of_user]
+            if not able:
+                return
+            waiter = min(able, key=lambda each: (each.is_task, self._served.get(each.user_id, 0)))
             self._waiting.remove(waiter)
             self._running[waiter.user_id] += 1
             self._turn += 1
             self._served[waiter.user_id] = self._turn
             waiter.admitted.set()
-
-    def _next(self) -> _Waiter | None:
-        """Chats before tasks, then who was served longest ago, then who came first."""
-        limits = self.settings
-        if limits.max_requests and self._running.total() >= limits.max_requests:
-            return None
-        most = limits.max_requests_per_user
-        able = [each for each in self._waiting if not most or self._running[each.user_id] < most]
-        return min(able, key=lambda each: (each.is_task, self._served.get(each.user_id, 0)), default=None)

@@ -11,7 +11,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from itertools import accumulate
@@ -26,15 +26,14 @@ from ..money.audit import Bill, sent_bill
 from ..money.limits import (
     AccountLimit,
     Group,
-    LimitState,
     SpendingLimits,
     accounts_of,
     limits_of,
     nearest,
     period_end,
 )
-from ..money.prefix import NOTHING_SENT, Digests, FoundBreak, LastRequest, digests_of, expected_input
-from ..money.prices import NO_PRICES, CacheRule, Prices, dollars, next_input
+from ..money.prefix import FoundBreak, LastRequest, digests_of, expected_input, find_break
+from ..money.prices import NO_PRICES, CacheRule, Prices, dollars
 from ..planning.plan import Plan
 from ..ports import Ledger, Model, Notice, Request, RequestBody, RequestOrigin, Show
 from ..responses.effects import ResponseFinished, Usage
@@ -86,9 +85,17 @@ class CostCeiling:
     searches: int = 0
 
     def highest_cost(self, body: RequestBody, input_tokens: int) -> float:
-        """Return the most that a request may be expected to cost: nothing cached, a long answer, every search."""
-        prices, asked = self.prices, next(iter(self.models), None)
+        """Return the most that a request may be expected to cost: nothing cached, a long answer, every search.
+
+        One without a price may cost what the dearest offered model does.
+        """
+        known = [model.prices if model else NO_PRICES for model in self.models]
+        if not all(each.are_known for each in known):
+            known += [model.prices for model in self.offered]
+        by_field = zip(*map(astuple, known), strict=True)
+        prices = Prices(*(max(filter(None, each), default=None) for each in by_field))
         dearest = max(prices.input or 0.0, prices.write or 0.0, prices.write_long or 0.0)
+        asked = self.models[0] if self.models else None
         most = (asked.max_output_tokens if asked else None) or HELD_OUTPUT_TOKENS
         output_tokens = body.get("max_output_tokens") or min(most, HELD_OUTPUT_TOKENS)
         return (
@@ -97,21 +104,6 @@ class CostCeiling:
             + (prices.request or 0.0)
             + self.searches * (prices.search or 0.0)
         )
-
-    @property
-    def prices(self) -> Prices:
-        """The highest prices of the models; one without a price may cost what the dearest offered one does."""
-        prices = [model.prices if model else NO_PRICES for model in self.models]
-        if not all(each.are_known for each in prices):
-            prices += [model.prices for model in self.offered]
-        return _highest(prices)
-
-
-def _highest(prices: Sequence[Prices]) -> Prices:
-    """The highest of each price that is known."""
-    names = [field.name for field in fields(Prices)]
-    known = ([price for each in prices if (price := getattr(each, name)) is not None] for name in names)
-    return Prices(*(max(values, default=None) for values in known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +135,9 @@ class SpendingServices:
 
     ledger: Ledger
     planner: PlannerServices
-    groups: Callable[[str], Awaitable[Sequence[Group]]] | None
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    groups: Callable[[str], Awaitable[Sequence[Group]]]
     turns: ContentCache[AnswerCost] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_CHATS))
     """By message."""
-    answers: ContentCache[bool] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_CHATS))
-    """By message, whether the user has agreed to its price; by chat, whether the last message was declined."""
 
     async def admit(self, user_id: str, settings: SpendingSettings, *, is_admin: bool, zone: str) -> Payer:
         """Return who pays, and the limit that is nearest.
@@ -163,26 +152,25 @@ class SpendingServices:
         if not limits.limits:
             return Payer(accounts_of(user_id, (), limits))
         try:
-            groups = await self.groups(user_id) if limits.name_groups and self.groups else ()
+            groups = await self.groups(user_id) if limits.name_groups else ()
         except StoreError as error:  # any limit may be theirs
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
         under = limits_of(user_id, groups, limits, is_admin=is_admin)
-        payer = Payer(accounts_of(user_id, groups, limits), under)
-        state = await self.nearest(payer)
+        state = await self.nearest(under)
         if state and state.is_reached:
             raise SpendingLimitReached(self.limit_line("limit_reached", state, zone))
-        return replace(payer, state=state)
+        return Payer(accounts_of(user_id, groups, limits), under, state)
 
-    async def nearest(self, payer: Payer) -> LimitState | None:
+    async def nearest(self, under: Sequence[AccountLimit]) -> AccountLimit | None:
         """Return the limit of which most is spent. Raises SpendingLimitReached when that cannot be read."""
-        if not payer.under:
+        if not under:
             return None
         try:
-            return nearest(payer.under, await self.ledger.sums([each.account for each in payer.under]))
+            return nearest(under, await self.ledger.sums([each.account for each in under]))
         except StoreError as error:
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
 
-    def limit_line(self, name: str, state: LimitState, zone: str) -> str:
+    def limit_line(self, name: str, state: AccountLimit, zone: str) -> str:
         """Return a line about a limit: whose it is, how large, and when its period ends."""
         limit, now = state.limit, self.planner.memory.clock()
         return notice(
@@ -193,10 +181,6 @@ class SpendingServices:
             when=time_text(period_end(limit.period, now), now, zone),
         )
 
-    def was_declined(self, user_id: str, chat_id: str) -> bool:
-        """Whether the user has declined the last message of a chat: no task is to be run for it."""
-        return bool(chat_id) and self.answers.get(cache_key(user_id, chat_id)) is False
-
 
 @dataclass(frozen=True, slots=True)
 class Payer:
@@ -204,7 +188,7 @@ class Payer:
 
     accounts: tuple[str, ...] = ()
     under: tuple[AccountLimit, ...] = ()
-    state: LimitState | None = None
+    state: AccountLimit | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -226,23 +210,18 @@ class Spending:
     ceiling: CostCeiling = field(default_factory=CostCeiling)
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
-    _prices: Prices = field(init=False)
-    _rule: CacheRule = field(default=CacheRule("none"), init=False)
-    _row_id: str = field(init=False)
-    _chat: bytes = field(init=False)
-    _message: bytes = field(init=False)
-    _digests: Digests = field(default=NOTHING_SENT, init=False)
-    _expected: Usage = field(default_factory=Usage, init=False)
+    sent: LastRequest = field(init=False)
+    """The last request that was opened, with what its input was expected to be billed as."""
     _found: FoundBreak | None = field(default=None, init=False)
     _hold: str = field(default="", init=False)
-    _sent_seconds: float = field(default=0.0, init=False)
+    _message: str = field(init=False)
+    """The message's name among all of its user."""
+    _key: bytes = field(init=False)
+    """Its name among all users'."""
 
     def __post_init__(self) -> None:
-        origin = self.origin
-        self._prices = self.model.prices if self.model else NO_PRICES
-        self._row_id = origin.preset or origin.model
-        self._chat = cache_key(origin.user_id, origin.chat_id)
-        self._message = cache_key(origin.user_id, origin.chat_id, "message", origin.message_id)
+        self._message = f"{self.origin.chat_id}\n{self.origin.message_id}"
+        self._key = cache_key(self.origin.user_id, self._message)
 
     async def open(self, plan: Plan, request: Request, notify: Show, *, new_prompt: bool = False) -> None:
         """Ask for what is expensive, and hold what the request may cost at most, before it is sent.
@@ -250,46 +229,38 @@ class Spending:
         `new_prompt` says that the system prompt is announced to be another one than the chat's last.
         Raises SpendingDeclined, and SpendingLimitReached.
         """
-        memory, last = self.services.planner.memory, await self._expect(plan, request, new_prompt=new_prompt)
-        of_preset = [each for each in last if each.preset == self._row_id]
+        memory, origin = self.services.planner.memory, self.origin
+        self.sent = sent = await self._expect(plan, request, new_prompt=new_prompt)
+        last = memory.last_requests(origin.user_id, origin.chat_id, origin.model)
+        of_preset = [each for each in last if each.preset == sent.preset]
         try:
-            self._found = memory.found_break(self._digests, of_preset) if of_preset else None
+            self._found = find_break(of_preset, sent.digests, now_seconds=sent.sent_seconds)
         except Exception:  # an answer that is not compared is worth more than none
             self._found = None
             log.exception("the beginning of a request is not compared")
-        if self.services.answers.get(self._chat) is False:
-            self.services.answers.put(self._chat, value=True)
-        if self.settings.confirm_dollars and self.ask and not self.services.answers.get(self._message):
+        memory.declined.forget(origin.user_id, origin.chat_id)
+        if self.settings.confirm_dollars and self.ask:
             await self._confirm(self.ask)
         if self.payer.under:
             await self._take_hold(request.body, notify)
-        self._sent_seconds = memory.clock()
+        self.sent = replace(sent, sent_seconds=memory.clock())
 
     def close(self, plan: Plan, answer: Answer) -> Bill:
         """Have the bill written, and return it; where none came, for what was sent and received by then."""
-        services, origin, usage, found = self.services, self.origin, answer.usage, self._found
+        services, origin, sent, found = self.services, self.origin, self.sent, self._found
+        usage, prices, long = answer.usage, sent.prices, sent.rule.is_kept_long
         # our own forecast knows of no parameters
-        expected_tokens = 0 if found and found.position == "settings" else self._expected.cached_tokens
+        expected_tokens = 0 if found and found.position == "settings" else sent.usage.cached_tokens
         if usage is not None and origin.chat_id:
-            sent = LastRequest(
-                self._digests,
-                origin.model,
-                self._row_id,
-                self._prices,
-                self._rule,
-                usage,
-                answer.was_read_once,
-                self._sent_seconds,
-            )
-            services.planner.memory.keep(origin.user_id, origin.chat_id, sent, found, expected_tokens)
+            billed = replace(sent, usage=usage, was_read_once=answer.was_read_once)
+            services.planner.memory.keep(origin.user_id, origin.chat_id, billed, found, expected_tokens)
         if usage is None and answer.first_seconds is not None:
-            usage = replace(self._expected, output_tokens=answer.characters // CHARACTERS_PER_TOKEN)
+            usage = replace(sent.usage, output_tokens=answer.characters // CHARACTERS_PER_TOKEN)
         hold, self._hold = self._hold, ""
         if usage is None:
             services.ledger.release(hold, self.payer.accounts)
             return sent_bill(plan)
-        long = self._rule.is_kept_long
-        input_cost = self._prices.input_cost(usage, long=long)
+        input_cost = prices.input_cost(usage, long=long)
         scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
         bill = replace(
             sent_bill(plan),
@@ -297,13 +268,13 @@ class Spending:
             chat_id=self.chat_id,
             accounts=self.payer.accounts,
             hold=hold,
-            cost=self._prices.cost(usage, long=long),
+            cost=prices.cost(usage, long=long),
             input_tokens=usage.input_tokens,
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
             input_cost=input_cost,
-            read_cost=self._prices.read_cost(usage.cached_tokens),
-            saved=plan.tokens_before * scale * (self._prices.input or 0.0) - input_cost,
+            read_cost=prices.read_cost(usage.cached_tokens),
+            saved=plan.tokens_before * scale * (prices.input or 0.0) - input_cost,
             break_position=found.position if found else "",
             break_cause=found.cause if found else "",
             lost_tokens=found.lost_tokens if found else 0,
@@ -317,35 +288,26 @@ class Spending:
 
     def _add(self, answer: Answer, usage: Usage) -> None:
         """Count a round of an answer for the line at its end."""
-        earlier, now = (
-            self.services.turns.get(self._message) or AnswerCost(),
-            asyncio.get_running_loop().time(),
-        )
-        began, first = answer.began_seconds, answer.first_seconds
+        earlier = self.services.turns.get(self._key) or AnswerCost()
+        now, began, first = asyncio.get_running_loop().time(), answer.began_seconds, answer.first_seconds
         cost = AnswerCost(
             earlier.usage.plus(usage),
             earlier.seconds + (0.0 if began is None else now - began),
             earlier.writing_seconds + (0.0 if first is None else now - first),
         )
-        self.services.turns.put(self._message, cost)
+        self.services.turns.put(self._key, cost)
 
     async def cached_entries(self, plan: Plan, request: Request) -> int:
         """Return how many items of a request the provider is expected to have in its cache, were it sent now."""
-        await self._expect(plan, request)
-        tokens, expected = self._digests.tokens, self._expected
+        sent = await self._expect(plan, request)
+        tokens, expected = sent.digests.tokens, sent.usage
         scale = expected.input_tokens / max(1.0, tokens[-1])
         return max(0, bisect_right([each * scale for each in tokens], expected.cached_tokens) - 1)
 
-    @property
-    def expected_cost(self) -> float:
-        """What the input of the last request was expected to cost, in dollars."""
-        return self._prices.input_cost(self._expected, long=self._rule.is_kept_long)
-
-    async def _expect(
-        self, plan: Plan, request: Request, *, new_prompt: bool = False
-    ) -> Sequence[LastRequest]:
-        """Name the request, forecast its input, and return the chat's last ones to the same model."""
+    async def _expect(self, plan: Plan, request: Request, *, new_prompt: bool = False) -> LastRequest:
+        """Name a request, and forecast what its input will be billed as if it is sent now."""
         planner, origin = self.services.planner, self.origin
+        prices = self.model.prices if self.model else NO_PRICES
         counter = await planner.counter(origin.model)
         known = await planner.calibrations.find(origin.model) or Calibration()
         sizes, counted = [0.0], 0
@@ -364,12 +326,16 @@ class Spending:
             new_prompt=new_prompt,
         )
         # pictures take longer than the event loop may wait
-        self._digests = await asyncio.to_thread(name) if plan.counts.media else name()
-        self._rule = CacheRule.of(origin.model, self._prices, long=request.is_kept_long)
+        digests = await asyncio.to_thread(name) if plan.counts.media else name()
+        now_seconds = planner.memory.clock()
+        rule = CacheRule.of(origin.model, prices, long=request.is_kept_long)
         last = planner.memory.last_requests(origin.user_id, origin.chat_id, origin.model)
-        read_once, now_seconds = next(filter(_WAS_READ_ONCE, last), None), planner.memory.clock()
-        self._expected = expected_input(self._digests, self._rule, read_once, now_seconds=now_seconds)
-        return last
+        read_once = next(filter(_WAS_READ_ONCE, last), None)
+        usage = expected_input(digests, rule, read_once, now_seconds=now_seconds)
+        row_id = origin.preset or origin.model
+        return LastRequest(
+            digests, origin.model, row_id, prices, rule, usage, was_read_once=False, sent_seconds=now_seconds
+        )
 
     def note_summary(self, bill: Bill) -> None:
         """Have what a request for a summary has cost written into the ledger."""
@@ -381,10 +347,10 @@ class Spending:
     def last_line(self, answer: Answer) -> str:
         """Return the line about what the whole answer has cost, "" as long as it goes on, or for no line."""
         items = answer.end.items if isinstance(answer.end, ResponseFinished) else ()
-        cost = self.services.turns.get(self._message)
+        cost = self.services.turns.get(self._key)
         if cost is None or any(map(is_function_call, items)):
             return ""
-        self.services.turns.put(self._message, AnswerCost())
+        self.services.turns.put(self._key, AnswerCost())
         usage, seconds = cost.usage, cost.writing_seconds
         if not (usage.cost or usage.total_tokens):
             return ""
@@ -403,10 +369,10 @@ class Spending:
     def _forecast(self, answer: Answer) -> list[str]:
         """Say what the input of the next request will cost, now and once the cache is cold."""
         latest = self._latest()
-        if self.settings.cost_line != "forecast" or latest is None or not self._prices.are_known:
+        if self.settings.cost_line != "forecast" or latest is None or latest.usage is not answer.usage:
             return []
-        cached, cold = _next_costs(latest)
-        if latest.usage is not answer.usage or not cold:
+        cached, cold = latest.next_input_cost(is_cached=True), latest.next_input_cost(is_cached=False)
+        if not (latest.prices.are_known and cold):
             return []
         if cold < cached * NOTABLE_SHARE:
             return [notice("next_cost", cost=dollars(cached))]
@@ -421,23 +387,18 @@ class Spending:
 
     async def _confirm(self, ask: Ask) -> None:
         """Ask before a request above the threshold, once for each message. Raises SpendingDeclined."""
-        threshold, services, latest = self.settings.confirm_dollars, self.services, self._latest()
-        cost = self.expected_cost
-        question = ""
-        if (
-            latest
-            and latest.model != self.origin.model
-            and latest.cached_until > services.planner.memory.clock()
-        ):
-            cached_cost = _next_costs(latest)[0]
+        memory, origin, threshold = self.services.planner.memory, self.origin, self.settings.confirm_dollars
+        cost, question, latest = self.sent.input_cost, "", self._latest()
+        if latest and latest.model != origin.model and latest.cached_until > self.sent.sent_seconds:
+            cached_cost = latest.next_input_cost(is_cached=True)
             if cost - cached_cost > threshold:
-                names = {"model": self.origin.model, "earlier": latest.model}
+                names = {"model": origin.model, "earlier": latest.model}
                 question = notice("confirm_switch", cost=dollars(cost), cached=dollars(cached_cost), **names)
         if not question and cost > threshold:
-            tokens, cached = about(self._expected.input_tokens), about(self._expected.cached_tokens)
+            tokens, cached = about(self.sent.usage.input_tokens), about(self.sent.usage.cached_tokens)
             name = "confirm_cost_cached" if cached else "confirm_cost"
             question = notice(name, cost=dollars(cost), tokens=tokens, cached=cached)
-        if not question:
+        if not question or memory.agreed.contains(origin.user_id, self._message):
             return
         async with self.away():
             try:
@@ -445,22 +406,22 @@ class Spending:
                     agreed = await ask(notice("confirm_title", cost=dollars(cost)), question)
             except TimeoutError:
                 agreed = False
-            services.answers.put(self._chat, agreed is not False)
             if agreed is False:
+                memory.declined.add(origin.user_id, [origin.chat_id])
                 raise SpendingDeclined(notice("declined", cost=dollars(cost)))
-        services.answers.put(self._message, value=True)
+        memory.agreed.add(origin.user_id, [self._message])
 
     async def _take_hold(self, body: RequestBody, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
         hold = self.services.planner.new_id()
-        amount = self.ceiling.highest_cost(body, self._expected.input_tokens)
+        amount = self.ceiling.highest_cost(body, self.sent.usage.input_tokens)
         if await self._has_hold(hold, amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))
         has_hold, left_seconds = False, WAIT_SECONDS
         try:
             while not has_hold and left_seconds > 0:
-                await self.services.sleep(_POLL_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
                 left_seconds -= _POLL_SECONDS
                 has_hold = await self._has_hold(hold, amount)
         except SpendingLimitReached:
@@ -484,7 +445,7 @@ class Spending:
         except asyncio.CancelledError:  # the database goes on with what it has begun
             holding.add_done_callback(lambda _: services.ledger.release(hold, payer.accounts))
             raise
-        state = await services.nearest(payer)
+        state = await services.nearest(payer.under)
         if state and state.is_reached:
             raise SpendingLimitReached(services.limit_line("limit_reached", state, self.zone))
         return False
@@ -503,10 +464,3 @@ def time_text(when: datetime, now_seconds: float, zone: str) -> str:
     if there.date() == now.date() + timedelta(days=1):
         return notice("tomorrow_at", clock=clock)
     return notice("on_day_at", day=there.date(), clock=clock)
-
-
-def _next_costs(latest: LastRequest) -> tuple[float, float]:
-    """Return what the input of a chat's next request costs as long as it is cached, and once it is not."""
-    rule, prices = latest.rule, latest.prices
-    cached, cold = (next_input(latest.usage, rule, is_cached=is_cached) for is_cached in (True, False))
-    return prices.input_cost(cached, long=rule.is_kept_long), prices.input_cost(cold, long=rule.is_kept_long)

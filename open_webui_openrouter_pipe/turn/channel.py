@@ -32,10 +32,6 @@ class OutputChannel:
         self._interval = interval_seconds
         self._clock = asyncio.get_running_loop().time
         self._queue: list[Output] = []
-        self._chunks: list[str] = []
-        """What continues the delta at the end of the queue."""
-        self._joined_characters = 0
-        self._last_key: TextDelta | None = None
         self._not_empty = asyncio.Event()
         self._urgent = asyncio.Event()
         self._not_full = asyncio.Event()
@@ -44,22 +40,19 @@ class OutputChannel:
 
     async def put(self, output: Output) -> None:
         """Hand one value on; waits while too many are undrained."""
-        key: TextDelta | None = None
-        if isinstance(output, TextDelta):
-            key = replace(output, delta="")
-            if key == self._last_key and self._joined_characters < _MAX_JOINED_CHARACTERS:
-                self._chunks.append(output.delta)
-                self._joined_characters += len(output.delta)
+        last = self._queue[-1] if self._queue else None
+        if isinstance(output, TextDelta) and isinstance(last, TextDelta):
+            is_same_text = (output.kind, output.index, output.part) == (last.kind, last.index, last.part)
+            if is_same_text and len(last.delta) < _MAX_JOINED_CHARACTERS:
+                self._queue[-1] = replace(last, delta=last.delta + output.delta)
                 return
         if len(self._queue) >= _MAX_QUEUED:
             self._urgent.set()
             self._not_full.clear()
             await self._not_full.wait()
-        self._append_chunks()
         self._queue.append(output)
-        self._last_key = key
         self._not_empty.set()
-        if key is None:
+        if not isinstance(output, TextDelta):
             self._urgent.set()
 
     def close(self) -> None:
@@ -77,9 +70,7 @@ class OutputChannel:
             if remaining > 0 and not self._urgent.is_set():  # deltas gather until their interval is over
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._urgent.wait(), remaining)
-            self._append_chunks()
             outputs, self._queue = self._queue, []
-            self._last_key = None
             self._not_full.set()
             if not self._closed:
                 self._not_empty.clear()
@@ -89,12 +80,3 @@ class OutputChannel:
                 yield output
             if self._closed and not self._queue:
                 return
-
-    def _append_chunks(self) -> None:
-        """Write the gathered chunks into the delta that they continue."""
-        if self._chunks:
-            last = self._queue[-1]
-            assert isinstance(last, TextDelta)
-            self._queue[-1] = replace(last, delta=last.delta + "".join(self._chunks))
-            self._chunks.clear()
-        self._joined_characters = 0

@@ -32,8 +32,7 @@ from ..money.prices import dollars
 from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..ports import Embed, Notice
-from ..responses.effects import ItemFinished, ItemStarted, ResponseFinished, TextDelta
-from ..responses.items import AssistantMessage
+from ..responses.effects import TextDelta, answer_of
 from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
@@ -66,24 +65,15 @@ class CommandRunner:
 
         Raises what planning raises, and StoreError. The answer begins with its mark before anything can fail.
         """
-        begun: AssistantMessage = {
-            "type": "message",
-            "id": f"msg_{self.new_id()}",
-            "role": "assistant",
-            "status": "in_progress",
-            "content": [],
-        }
-        await self.channel.put(ItemStarted(0, begun))
-        await self.channel.put(TextDelta(0, 0, ANSWER_MARK))
+        item_id = f"msg_{self.new_id()}"
+        started, mark, *_ = answer_of(ANSWER_MARK, item_id)
+        await self.channel.put(started)
+        await self.channel.put(mark)
         text = in_language(await self._text(command, conversation), self.language)
         await self.channel.put(TextDelta(0, 0, text))
-        item: AssistantMessage = {
-            **begun,
-            "status": "completed",
-            "content": [{"type": "output_text", "text": f"{ANSWER_MARK}{text}", "annotations": []}],
-        }
-        await self.channel.put(ItemFinished(0, item))
-        await self.channel.put(ResponseFinished(items=(item,)))
+        *_, finished, end = answer_of(f"{ANSWER_MARK}{text}", item_id)
+        await self.channel.put(finished)
+        await self.channel.put(end)
 
     async def _text(self, command: Command, conversation: Conversation) -> str:
         match command:
@@ -116,7 +106,10 @@ class CommandRunner:
 
     def _aim(self, conversation: Conversation) -> Aim:
         """Return the aim that the user has commanded last, otherwise the one that is set."""
-        return ([aim for _, aim in commanded_aims(conversation.commands)] or [self.fitter.aim])[-1]
+        return (
+            [aim for _, aim in commanded_aims(conversation.commands)]
+            or [self.fitter.terms.settings.context_aim]
+        )[-1]
 
     async def _context(self, conversation: Conversation) -> str:
         plan = await self.fitter.preview(conversation)
@@ -134,10 +127,10 @@ class CommandRunner:
         return text
 
     async def _compact(self, command: Compact, conversation: Conversation) -> str:
-        fitter = self.fitter
-        if not fitter.summarizes:
+        fitter, summarizer = self.fitter, self.fitter.summarizer
+        if summarizer is None:
             return notice("compact_off")
-        fitter.retry_summaries()
+        summarizer.retry()
         before = await fitter.preview(_before(conversation))
         wanted = await fitter.preview(conversation)
         new_turns = range(before.summarized_turns + 1, wanted.summarized_turns + 1)
@@ -147,7 +140,7 @@ class CommandRunner:
         if not (new_turns or wanted.required_summaries) and wanted.tokens >= before.tokens:
             return notice("compact_too_short")
         if command.keep:  # a summary that exists does not keep it
-            await fitter.discard(conversation, [new_turns])
+            await summarizer.discard(conversation, [new_turns])
         after = await fitter.fit(conversation, self._show)
         if after.summarized_turns < wanted.summarized_turns:
             failure = fitter.written.failure
@@ -186,7 +179,8 @@ class CommandRunner:
         return notice("sentences", first=line, second=notice("restored_partly", turns=_numbers(left)))
 
     async def _discard(self, command: Discard, conversation: Conversation) -> str:
-        count = await self.fitter.discard(conversation, command.turns)
+        summarizer = self.fitter.summarizer
+        count = await summarizer.discard(conversation, command.turns) if summarizer else 0
         return notice("discarded", count=count) if count else notice("discard_nothing")
 
 

@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
 from ..conversation.conversation import ContentCache, Conversation, Tool
 from ..conversation.media import Family, family_of, holds_pdf
-from ..conversation.slash import Aim
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
 from ..money.audit import Bill, rejected_bill
@@ -126,25 +125,6 @@ class Fitter:
         """Plan the request as `fit` would, but write, record and show nothing. Raises ContextBudgetExceeded."""
         conversation = self._with_tools(conversation)
         return await self._plan(conversation, *await self._known(conversation))
-
-    async def discard(self, conversation: Conversation, turns: Sequence[range]) -> int:
-        """Discard the summaries of these turns, counted from 1, or of all; return how many. Raises StoreError."""
-        return await self.summarizer.discard(conversation, turns) if self.summarizer else 0
-
-    def retry_summaries(self) -> None:
-        """Ask for summaries again, and wait for them, in a chat where they could not be had: its user asks for one."""
-        if self.summarizer:
-            self.summarizer.retry()
-
-    @property
-    def summarizes(self) -> bool:
-        """Whether summaries are written at all."""
-        return self.summarizer is not None
-
-    @property
-    def aim(self) -> Aim:
-        """The aim by which a chat goes whose user has commanded none."""
-        return self.terms.settings.context_aim
 
     async def report(
         self,

@@ -15,15 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..conversation.conversation import ContentCache, cache_key
-from ..money.prefix import (
-    BreakCause,
-    Digests,
-    FoundBreak,
-    LastRequest,
-    find_break,
-    nearest,
-    price_break,
-)
+from ..money.prefix import BreakCause, FoundBreak, LastRequest
 from ..money.prices import dollars
 from ..planning.plan import Reduction
 
@@ -65,15 +57,6 @@ class SeenOnce:
             self._seen.put(cache_key(user_id, name), value=False)
 
 
-@dataclass(slots=True)
-class _Logged:
-    """When a cause was last logged, and its requests and dollars since."""
-
-    seconds: float
-    requests: int = 0
-    cost: float = 0.0
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Memory:
     """Of one worker, bounded; `clock` gives epoch seconds."""
@@ -82,15 +65,19 @@ class Memory:
     reported: SeenOnce = field(default_factory=SeenOnce)
     rejected: SeenOnce = field(default_factory=SeenOnce)
     """The ids of reasoning that its provider has refused."""
+    agreed: SeenOnce = field(default_factory=SeenOnce)
+    """The messages to whose price their user has agreed."""
+    declined: SeenOnce = field(default_factory=SeenOnce)
+    """The chats whose last message was declined: no task is to be run for it."""
     _important: ContentCache[list[str]] = field(default_factory=lambda: ContentCache(MOST_ANSWERS))
     _lacking: ContentCache[tuple[Reduction, ...]] = field(default_factory=ContentCache)
     """What the last request of each chat lacked, and its user was therefore informed of."""
     _sent: ContentCache[tuple[LastRequest, ...]] = field(default_factory=lambda: ContentCache(MOST_CHATS))
     """By chat, the newest first."""
-    _logged: dict[BreakCause, _Logged] = field(default_factory=dict)
-    _misses: ContentCache[int] = field(default_factory=lambda: ContentCache(MOST_CHATS))
-    """By model: how many requests in a row have missed the cache."""
-    _logged_misses: ContentCache[float] = field(default_factory=lambda: ContentCache(MOST_CHATS))
+    _breaks: dict[BreakCause, tuple[float, int, float]] = field(default_factory=dict)
+    """By cause: when it was last logged, and its requests and dollars since."""
+    _misses: ContentCache[tuple[float, int]] = field(default_factory=lambda: ContentCache(MOST_CHATS))
+    """By model: when it was last logged, and how many requests in a row have missed the cache."""
 
     def important_lines(self, user_id: str, message_id: str) -> list[str]:
         """Return where the important lines of an answer are gathered, over all its calls; without an id, of this one.
@@ -118,19 +105,13 @@ class Memory:
         """Whether the provider may still have the chat in its cache."""
         return any(self.clock() < each.cached_until for each in self.last_requests(user_id, chat_id, model))
 
-    def found_break(self, now: Digests, last: Sequence[LastRequest]) -> FoundBreak | None:
-        """Return the change that nobody announced, with its price; None where there is none, or nothing to compare."""
-        compared = nearest(last, now)
-        found = compared and find_break(compared, now)
-        return price_break(found, compared, now, now_seconds=self.clock()) if compared and found else None
-
     def keep(
         self, user_id: str, chat_id: str, sent: LastRequest, found: FoundBreak | None, expected_tokens: int
     ) -> None:
         """Remember a request that was answered, and log what there is to say of what was expected of it."""
         key, name = cache_key(user_id, chat_id), (sent.model, sent.preset, sent.digests.answer)
         earlier = self._sent.get(key) or ()
-        others = (each for each in earlier if (each.model, each.preset, each.digests.answer) != name)
+        others = [each for each in earlier if (each.model, each.preset, each.digests.answer) != name]
         self._sent.put(key, (sent, *others)[:MOST_REQUESTS])
         if found and found.lost_tokens:
             self._log_break(found, sent.preset)
@@ -139,11 +120,12 @@ class Memory:
 
     def _log_break(self, found: FoundBreak, preset: str) -> None:
         now = self.clock()
-        logged = self._logged.setdefault(found.cause, _Logged(now - LOG_SECONDS))
-        logged.requests, logged.cost = logged.requests + 1, logged.cost + found.lost_cost
-        if now - logged.seconds < LOG_SECONDS:
+        logged, requests, cost = self._breaks.get(found.cause, (now - LOG_SECONDS, 0, 0.0))
+        requests, cost = requests + 1, cost + found.lost_cost
+        if now - logged < LOG_SECONDS:
+            self._breaks[found.cause] = logged, requests, cost
             return
-        self._logged[found.cause] = _Logged(now)
+        self._breaks[found.cause] = now, 0, 0.0
         log.warning(
             "A request to %r begins otherwise than the last one of its chat (%s), so that %d tokens were not read from "
             "the provider's cache. Cause %r; %d such requests since this was last said, about %s.",
@@ -151,25 +133,25 @@ class Memory:
             f"{found.position}: {', '.join(found.names)}" if found.names else found.position,
             found.lost_tokens,
             found.cause,
-            logged.requests,
-            dollars(logged.cost),
+            requests,
+            dollars(cost),
         )
 
     def _judge(self, model: str, expected: int, cached: int) -> None:
         """Count the requests in a row of which the provider has read less from its cache than it should have."""
         key, now = cache_key(model), self.clock()
-        missed = cached < MISSED_SHARE * expected
-        misses = self._misses.put(key, (self._misses.get(key) or 0) + 1 if missed else 0)
-        logged = self._logged_misses.get(key)
-        if misses < MISSES_BEFORE_LOG or (logged is not None and now - logged < LOG_SECONDS):
-            return
-        self._logged_misses.put(key, now)
-        log.warning(
-            "The last %d requests to %r began as those before them, and yet the provider read less than half of what "
-            "was expected from its cache: the last time %d tokens of %d. Some providers do not keep what they say they "
-            "do, and with `provider.order` or fallback models requests go to several: look at where they are sent.",
-            misses,
-            model,
-            cached,
-            expected,
-        )
+        logged, misses = self._misses.get(key) or (now - LOG_SECONDS, 0)
+        misses = misses + 1 if cached < MISSED_SHARE * expected else 0
+        is_due = misses >= MISSES_BEFORE_LOG and now - logged >= LOG_SECONDS
+        self._misses.put(key, (now if is_due else logged, misses))
+        if is_due:
+            log.warning(
+                "The last %d requests to %r began as those before them, and yet the provider read less than half of "
+                "what was expected from its cache: the last time %d tokens of %d. Some providers do not keep what they "
+                "say they do, and with `provider.order` or fallback models requests go to several: look at where they "
+                "are sent.",
+                misses,
+                model,
+                cached,
+                expected,
+            )

@@ -34,47 +34,39 @@ Answer: TypeAlias = Callable[[FunctionCall], Awaitable[str]]
 """Answers a call of a tool of ours; never raises."""
 
 
-async def _answer_nothing(call: FunctionCall) -> str:
-    raise AssertionError(call["name"])
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class OwnCalls:
-    """What one round calls of our tools, which have these names."""
+    """What one round calls of our tool; without `answer` it is not offered, and all calls are the host's."""
 
-    names: frozenset[str] = frozenset()
-    answer: Answer = _answer_nothing
+    answer: Answer | None = None
+    may_call: bool = True
+    """Whether the model may call any tool: not where it goes on calling after it was asked to stop."""
     answers: dict[str, str] = field(default_factory=dict)
     """By call id, as far as calls are answered."""
-    _held: dict[int, ItemStarted] = field(default_factory=dict)
+    held: dict[int, ItemStarted] = field(default_factory=dict)
+    """How those began that are ours, or may be."""
     _calls: dict[int, FunctionCall] = field(default_factory=dict)
 
     def hold(self, started: ItemStarted) -> bool:
         """Take an item that begins if it is a call of ours, or may be: a few providers name a call at its end."""
         item = started.item
-        if not self.names or not is_function_call(item):
+        if not (self.answer and is_function_call(item) and (item.get("name") or RECALL_NAME) == RECALL_NAME):
             return False
-        if (item.get("name") or "") not in {*self.names, ""}:
-            return False
-        self._held[started.index] = started
+        self.held[started.index] = started
         return True
-
-    def is_held(self, index: int) -> bool:
-        """Whether the item was taken."""
-        return index in self._held
 
     def finish(self, index: int, item: Item) -> ItemStarted | None:
         """Take the whole form of an item that was taken; return how it began if it is the host's after all."""
-        if is_function_call(item) and item["name"] in self.names:
+        if is_function_call(item) and item["name"] == RECALL_NAME:
             self._calls[index] = item
             return None
-        return self._held.pop(index)
+        return self.held.pop(index)
 
     async def answered(self) -> list[ToolAnswered]:
         """Answer all calls that are whole, in their order."""
         pairs = []
         for _, call in sorted(self._calls.items()):
-            if call.get("status") == "completed":
+            if self.answer and call.get("status") == "completed":
                 self.answers[call["call_id"]] = output = await self.answer(call)
                 pairs.append(ToolAnswered(call, output))
         return pairs
@@ -88,17 +80,15 @@ class RecallTool:
     index: TextIndex
     is_offered: bool = True
 
-    def of_round(self, conversation: Conversation, sent: Plan) -> tuple[OwnCalls, bool]:
-        """Return what takes and answers the calls of the round that sends this plan, and whether it may call at all.
-
-        All calls are forbidden where the model goes on calling after it was asked to stop.
-        """
+    def of_round(self, conversation: Conversation, sent: Plan) -> OwnCalls:
+        """Return what takes and answers the calls of the round that sends this plan."""
         if not self.is_offered:
-            return OwnCalls(), True
-        rounds_so_far = sum(
-            any(is_function_call(entry.item) and entry.item["name"] == RECALL_NAME for entry in part)
+            return OwnCalls()
+        called = [
+            [entry.item["name"] for entry in part if is_function_call(entry.item)]
             for part in conversation.turns[-1].rounds
-        )
+        ]
+        rounds_so_far = len([names for names in called if RECALL_NAME in names])
 
         async def answer(call: FunctionCall) -> str:
             return (
@@ -107,7 +97,7 @@ class RecallTool:
                 else await self._look_up(call, conversation, sent)
             )
 
-        return OwnCalls(frozenset({RECALL_NAME}), answer), rounds_so_far <= MAX_OWN_ROUNDS
+        return OwnCalls(answer, may_call=rounds_so_far <= MAX_OWN_ROUNDS)
 
     async def _look_up(self, call: FunctionCall, conversation: Conversation, sent: Plan) -> str:
         counter = await self.counter()

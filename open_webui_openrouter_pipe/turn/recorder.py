@@ -1,4 +1,4 @@
-"""Keeps a round's artifacts: decides what is kept, makes it durable, and says which markers may be shown.
+"""Keeps a round's artifacts: what calls are called, what is kept, when it is durable, and which markers may be shown.
 
 A marker is handed out only after the store has confirmed its artifact. A store that is unavailable, that refuses an
 item (too large), or that breaks its promises is no reason to raise: the answer goes on without those markers, and
@@ -11,13 +11,13 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, cast
 
 from ..errors import AttachmentUnavailable, StoreError, StoreUnavailable
 from ..history.artifacts import normalize_persisted_item
-from ..history.markers import item_id
+from ..history.markers import item_id, name_call
 from ..ports import Artifact, ArtifactStore, Downloads, FileContent, Files, RequestOrigin
 from ..responses.items import (
     Item,
@@ -32,7 +32,7 @@ from ..responses.items import (
     with_picture,
     without_unusable,
 )
-from ..responses.values import decode, host_file_path, is_web_address
+from ..responses.values import as_text, decode, host_file_path, is_web_address
 from ..words.lines import notice
 
 log = logging.getLogger(__name__)
@@ -70,48 +70,88 @@ class Persistence:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Recorder:
-    """The artifacts of one round, by the index of their item."""
+    """The items of one round, by their index: as the host gets them, and as they are stored.
+
+    Some providers number their calls anew in each response. The host takes a repeated id for a call that it has
+    already run, and pairs would mix on replay; so an id that is `taken` by the request's input is replaced before
+    anyone sees it. Where calls are kept, each function call gets an id that names its artifact, and the provider's is
+    kept with that. `host_names` are renamed tools by their wire name.
+    """
 
     store: ArtifactStore
     origin: RequestOrigin
     persistence: Persistence
     new_id: Callable[[], str]
+    taken: set[str] = field(default_factory=set)
+    host_names: Mapping[str, str] = field(default_factory=dict)
+    phase: str = ""
+    """Of the round's text so far."""
     lost: int = 0
     unavailable: bool = False
     saved: dict[int, Artifact] = field(default_factory=dict)
     """What is durable."""
+    ulids: dict[int, str] = field(default_factory=dict)
+    """The artifacts that the ids of calls name, by the index of the call."""
     _unsaved: dict[int, Artifact] = field(default_factory=dict)
-    _amended: dict[int, Artifact] = field(default_factory=dict)
+    _ended: set[int] = field(default_factory=set)
+    _call_ids: dict[int, str] = field(default_factory=dict)
+    _replaced: dict[str, str] = field(default_factory=dict)
 
-    def keep(self, index: int, item: Item, ulid: str | None = None) -> None:
-        """Take a finished item, if it is one that is kept; under this ULID where it has one already."""
-        if self.persistence.includes(item) and (valid := normalize_persisted_item(item)):
-            of = self.origin
+    def for_host(self, index: int, item: Item) -> Item:
+        """Return the item with the id and name that the host needs; always the same for an index."""
+        fields = cast("Mapping[str, Any]", item)
+        call_id, is_function = fields.get("call_id"), item["type"] == "function_call"
+        changes: dict[str, Any] = {}
+        if is_function and self.persistence.tools:
+            if index not in self.ulids:
+                self.ulids[index] = self.new_id()
+                self._call_ids[index] = name_call(self.ulids[index], self.phase)
+            changes["call_id"] = self._call_ids[index]
+        elif isinstance(call_id, str):
+            is_output = item["type"].endswith("_output")
+            if index not in self._call_ids:
+                if not is_output and call_id in self.taken:
+                    self._replaced[call_id] = f"call_{self.new_id()}"
+                # a hosted tool's output keeps the id of its call, whatever that is now
+                self._call_ids[index] = self._replaced.get(call_id, call_id)
+                if not is_output:
+                    self.taken.add(self._call_ids[index])
+            changes["call_id"] = self._call_ids[index]
+        if is_function:
+            name = as_text(fields.get("name"))
+            changes["name"] = self.host_names.get(name, name)
+        changed = {**fields, **changes}
+        return item if changed == fields else cast("Item", changed)
+
+    def keep(self, index: int, item: Item, given: Item) -> None:
+        """Take the host's form of a finished item, if it is one that is kept; a call has its `given` id in the store.
+
+        What comes later under the index of one that is kept takes its place.
+        """
+        if index in self.ulids:
+            item = cast("Item", {**item, "call_id": cast("Mapping[str, Any]", given).get("call_id")})
+        earlier, is_new = self._unsaved.get(index) or self.saved.get(index), index not in self._ended
+        self._ended.add(index)
+        valid = normalize_persisted_item(item) if earlier or is_new else None
+        if valid and earlier:
+            self._unsaved[index] = replace(earlier, item=valid)
+        elif valid and self.persistence.includes(item):
+            ulid, of = self.ulids.get(index) or self.new_id(), self.origin
             self._unsaved[index] = Artifact(
-                ulid or self.new_id(), of.user_id, of.chat_id, of.message_id, valid["type"], of.model, valid
+                ulid, of.user_id, of.chat_id, of.message_id, valid["type"], of.model, valid
             )
 
-    def amend(self, index: int, item: Item) -> None:
-        """Take what the terminal event added to an item that was kept before."""
-        valid = normalize_persisted_item(item)
-        if valid is None:
-            return
-        if index in self._unsaved:
-            self._unsaved[index] = replace(self._unsaved[index], item=valid)
-        elif index in self.saved:
-            self.saved[index] = self._amended[index] = replace(self.saved[index], item=valid)
-
     async def save(self) -> tuple[str, ...]:
-        """Make everything kept so far durable, in one batch; return the ids whose markers may be shown now."""
+        """Make all that was kept since the last save durable, in one batch; return the ids whose markers may be shown.
+
+        What amends an item has its marker already.
+        """
         batch, self._unsaved = dict(sorted(self._unsaved.items())), {}
         stored = await self._put(tuple(batch.values()))
-        self.saved.update({index: artifact for index, artifact in batch.items() if artifact.id in stored})
-        return stored
-
-    async def save_amendments(self) -> None:
-        """Complete artifacts whose markers are already shown."""
-        artifacts, self._amended = tuple(self._amended.values()), {}
-        await self._put(artifacts)
+        saved = {index: artifact for index, artifact in batch.items() if artifact.id in stored}
+        new = tuple(artifact.id for index, artifact in saved.items() if index not in self.saved)
+        self.saved.update(saved)
+        return new
 
     async def _put(self, artifacts: tuple[Artifact, ...]) -> tuple[str, ...]:
         """Store all at once, or each by itself when the store refuses one of them; return the ids of the stored."""
@@ -128,7 +168,7 @@ class Recorder:
             self.lost += len(artifacts)
             self.unavailable = self.unavailable or not is_refusal
             return ()
-        return tuple(artifact.id for artifact in artifacts)
+        return tuple([artifact.id for artifact in artifacts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,46 +183,34 @@ class PictureStorage:
     downloads: Downloads | None = None
 
     async def keep(self, item: Item) -> tuple[Item, str | None]:
-        """Return an item as it may be shown and kept, and a line for the user if its picture is not as it should be."""
+        """Return an item as it may be shown and kept, and a line for the user if its picture is not as it should be.
+
+        One that stays at its web address is as it should be.
+        """
         if not is_picture(item):
             return item, None
-        received = without_unusable(item)
-        inline = inline_picture(received)
-        if not inline:
-            is_refused = received is not item and not picture_address(received)
-            if is_refused:
-                return received, notice("attachment_not_a_picture")
-            return await self._fetched(received), None
-        if self.files is None:
+        received, of = without_unusable(item), self.origin
+        inline, address = inline_picture(received), picture_address(received)
+        if received is not item and not address:
+            return received, notice("attachment_not_a_picture")
+        downloads = self.downloads if is_web_address(address) else None
+        if self.files is None or not (inline or downloads):
             return received, None
         try:
-            file_id = await self._store(self.files, await asyncio.to_thread(decode, inline))
-            return with_picture(received, host_file_path(file_id)), None
+            if downloads and not inline:
+                content = (await downloads.fetch(address)).content
+            else:
+                content = await asyncio.to_thread(decode, inline)
+            if kind := image_type(content):
+                file = FileContent(f"picture.{kind.rpartition('/')[2]}", kind, content)
+                file_id = await self.files.store(of.user_id, of.chat_id, of.message_id, file)
+                return with_picture(received, host_file_path(file_id)), None
+            reason = notice("attachment_damaged")
+            log.warning("a picture is not stored: %s", reason)
         except AttachmentUnavailable as error:
             log.warning("a picture is not stored: %s", error)
             reason = error.user_message
         except Exception:  # whatever ails the storage, the picture is paid for and is shown
             log.exception("a picture is not stored")
             reason = notice("attachment_storage_failed")
-        return received, notice("attachment_not_stored", reason=reason)
-
-    async def _fetched(self, item: Item) -> Item:
-        """Return a picture that is at a web address as one that is stored; as it is where that cannot be done."""
-        address = picture_address(item)
-        if self.files is None or self.downloads is None or not is_web_address(address):
-            return item
-        try:
-            content = (await self.downloads.fetch(address)).content
-            return with_picture(item, host_file_path(await self._store(self.files, content)))
-        except AttachmentUnavailable as error:
-            log.warning("a picture stays at its address: %s", error)
-        except Exception:  # as above
-            log.exception("a picture stays at its address")
-        return item
-
-    async def _store(self, files: Files, content: bytes) -> str:
-        kind, of = image_type(content), self.origin
-        if kind is None:
-            raise AttachmentUnavailable(notice("attachment_damaged"))
-        file = FileContent(f"picture.{kind.rpartition('/')[2]}", kind, content)
-        return await files.store(of.user_id, of.chat_id, of.message_id, file)
+        return received, notice("attachment_not_stored", reason=reason) if inline else None

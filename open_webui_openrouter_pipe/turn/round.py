@@ -1,4 +1,4 @@
-"""One request to OpenRouter and its stream: calls fit for the host, markers after their artifacts, the `Answer`."""
+"""One request to OpenRouter and its stream: items for the host, markers after their artifacts, the `Answer`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from ..errors import PipeError, StreamBroken
-from ..history.markers import name_call
 from ..ports import (
     Artifact,
     ArtifactStore,
@@ -104,61 +103,6 @@ class Ports:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RoundCalls:
-    """The calls of one round, by the index of their item.
-
-    Some providers number their calls anew in each response. The host takes a repeated id for a call that it has
-    already run, and pairs would mix on replay; so an id that is `taken` by the request's input is replaced before
-    anyone sees it. Where `own_ids` is set, each function call gets an id that names its artifact, and the provider's
-    is kept with that. `host_names` are renamed tools by their wire name.
-    """
-
-    taken: set[str]
-    host_names: Mapping[str, str]
-    new_id: Callable[[], str]
-    own_ids: bool = False
-    phase: str = ""
-    """Of the round's text so far."""
-    ulids: dict[int, str] = field(default_factory=dict)
-    """The artifacts that the ids of calls name, by the index of the call."""
-    _by_index: dict[int, str] = field(default_factory=dict)
-    _replaced: dict[str, str] = field(default_factory=dict)
-
-    def for_host(self, index: int, item: Item) -> Item:
-        """Return the item with the id and name that the host needs; always the same for an index."""
-        fields = cast("Mapping[str, Any]", item)
-        changes: dict[str, Any] = {}
-        if self.own_ids and item["type"] == "function_call":
-            if index not in self.ulids:
-                self.ulids[index] = self.new_id()
-                self._by_index[index] = name_call(self.ulids[index], self.phase)
-            changes["call_id"] = self._by_index[index]
-        elif isinstance(call_id := fields.get("call_id"), str):
-            changes["call_id"] = self._host_id(index, call_id, is_output=item["type"].endswith("_output"))
-        if item["type"] == "function_call":
-            name = as_text(fields.get("name"))
-            changes["name"] = self.host_names.get(name, name)
-        if all(fields.get(key) == value for key, value in changes.items()):
-            return item
-        return cast("Item", {**fields, **changes})
-
-    def for_store(self, index: int, item: Item, given: Item) -> Item:
-        """Return the host's form of an item as it is stored: a call with the id that the provider has `given` it."""
-        call_id = cast("Mapping[str, Any]", given).get("call_id")
-        return cast("Item", {**item, "call_id": call_id}) if index in self.ulids else item
-
-    def _host_id(self, index: int, call_id: str, *, is_output: bool) -> str:
-        if index not in self._by_index:
-            if not is_output and call_id in self.taken:
-                self._replaced[call_id] = f"call_{self.new_id()}"
-            # a hosted tool's output keeps the id of its call, whatever that is now
-            self._by_index[index] = self._replaced.get(call_id, call_id)
-            if not is_output:
-                self.taken.add(self._by_index[index])
-        return self._by_index[index]
-
-
-@dataclass(slots=True, eq=False, repr=False)
 class Answer:
     """What one request has brought, filled as it arrives, so that a stream that is cancelled leaves what there was.
 
@@ -212,7 +156,6 @@ class Round:
 
     responses: Responses
     channel: OutputChannel
-    calls: RoundCalls
     recorder: Recorder
     pictures: PictureStorage
     reported: SeenOnce
@@ -262,28 +205,18 @@ class Round:
 
     def _unfinished(self, index: int, item: Item) -> Item:
         """Return an item for the host that is not whole: what there is of a picture is shown, and not stored."""
-        item = self.calls.for_host(index, item)
+        item = self.recorder.for_host(index, item)
         return without_unusable(item) if is_picture(item) else item
 
     async def _handle(self, effect: Effect) -> None:
         match effect:
-            case ItemStarted() if self.own.hold(effect):
-                pass
-            case TextDelta(index) if self.own.is_held(index):
-                pass
-            case ItemFinished(index) | ItemAmended(index) if self.own.is_held(index):
-                await self._finish_held(effect)
             case ItemStarted():
-                await self._start(effect)
-            case ItemFinished(index, given):
-                item = await self._stored(self.calls.for_host(index, given))
-                self._keep(index, item, given)
-                await self.channel.put(ItemFinished(index, item))
-                del self._open[index]
-            case ItemAmended(index, given):
-                item = await self._stored(self.calls.for_host(index, given))
-                self.recorder.amend(index, self.calls.for_store(index, item, given))
-                await self.channel.put(ItemAmended(index, item))
+                if not self.own.hold(effect):
+                    await self._start(effect)
+            case TextDelta(index) if index in self.own.held:
+                pass
+            case ItemFinished() | ItemAmended():
+                await self._finish_item(effect)
             case ResponseFinished():
                 self.answer.end = effect
                 await self._finish(effect)
@@ -299,42 +232,38 @@ class Round:
     async def _start(self, effect: ItemStarted) -> None:
         self.answer.shown = True
         if is_message(effect.item):
-            self.calls.phase = as_text(effect.item.get("phase"))
+            self.recorder.phase = as_text(effect.item.get("phase"))
             await self._save_and_mark(before=effect.index)
         self._open[effect.index] = item = self._unfinished(effect.index, effect.item)
         await self.channel.put(ItemStarted(effect.index, item))
 
-    async def _finish_held(self, effect: ItemFinished | ItemAmended) -> None:
-        """Keep a call of ours for its answer; one that proves to be the host's begins only now."""
-        call = self.calls.for_host(effect.index, effect.item)
-        started = self.own.finish(effect.index, call)
-        if started is not None:
+    async def _finish_item(self, effect: ItemFinished | ItemAmended) -> None:
+        """Keep an item, and hand it on, the picture that it may be stored before; a call of ours awaits its answer.
+
+        A call that was taken for ours, and proves to be the host's, begins only now.
+        """
+        index, given = effect.index, effect.item
+        item = self.recorder.for_host(index, given)
+        if index in self.own.held and (started := self.own.finish(index, item)):
             await self._start(started)
-            await self._handle(effect)
-        elif isinstance(effect, ItemFinished):
-            self._keep(effect.index, call, effect.item)
-        else:
-            self.recorder.amend(effect.index, self.calls.for_store(effect.index, call, effect.item))
-
-    def _keep(self, index: int, item: Item, given: Item) -> None:
-        self.recorder.keep(index, self.calls.for_store(index, item, given), self.calls.ulids.get(index))
-
-    async def _stored(self, item: Item) -> Item:
-        """Store the picture that the item may be, before it is shown; say if that fails."""
-        item, line = await self.pictures.keep(item)
-        if line:
-            await self.channel.put(Notice(line))
-        return item
+        is_ours = index in self.own.held
+        if not is_ours:
+            item, line = await self.pictures.keep(item)
+            if line:
+                await self.channel.put(Notice(line))
+        self.recorder.keep(index, item, given)
+        if not is_ours:
+            await self.channel.put(replace(effect, item=item))
+            self._open.pop(index, None)
 
     async def _save_and_mark(self, before: int | None) -> None:
         """Store what was kept so far, then show its markers."""
         if ids := await self.recorder.save():
             self.reported.forget(self.recorder.origin.user_id, STORE_UNAVAILABLE)
-            calls = frozenset(self.calls.ulids.values())
+            calls = frozenset(self.recorder.ulids.values())
             await self.channel.put(StoredMarkers(ids, before=before, of_calls=calls))
 
     async def _finish(self, effect: ResponseFinished) -> None:
-        await self.recorder.save_amendments()
         await self._save_and_mark(before=None)
         answer, user_id, lost = self.answer, self.recorder.origin.user_id, self.recorder.lost
         if lost and (not self.recorder.unavailable or self.reported.add(user_id, [STORE_UNAVAILABLE])):
@@ -344,10 +273,10 @@ class Round:
             await self.channel.put(Notice(notice(name)))
         elif not any(map(_is_answer, effect.items)):
             await self.channel.put(Notice(notice("answer_empty")))
-        items = tuple(self.calls.for_host(index, item) for index, item in enumerate(effect.items))
+        items = tuple(self.recorder.for_host(index, item) for index, item in enumerate(effect.items))
         calls = [item for item in items if is_function_call(item)]
         if effect.status == "completed":
-            for answered in await self.own.answered():
+            for answered in await self.own.answered() if self.own.held else ():
                 answer.shown = True
                 await self.channel.put(answered)
             answer.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)

@@ -33,7 +33,7 @@ from .fit import Fitter, is_large
 from .memory import Memory
 from .own_tools import RecallTool
 from .recorder import Persistence, PictureStorage, Recorder
-from .round import STORE_UNAVAILABLE, Answer, Ports, Round, RoundCalls
+from .round import STORE_UNAVAILABLE, Answer, Ports, Round
 
 PROMPT_SECONDS: Final = 5.0
 """How long a request waits for its kept system prompt; then it goes on without."""
@@ -55,16 +55,16 @@ log = logging.getLogger(__name__)
 def report_failure(error: Exception, *, for_admin: bool) -> Failed:
     """Log the error, and return it as the last output; whoever can change settings reads words of their own."""
     reference = "".join(secrets.choice(_LETTERS) for _ in range(_REFERENCE_LETTERS))
-    if not isinstance(error, PipeError):
+    known = error if isinstance(error, PipeError) else None
+    if known is None:
         log.error("%s: unexpected error", reference, exc_info=error)
-        return Failed(_with_reference(notice("unexpected_error"), reference))
-    log.warning("%s: %s; generation %s", reference, error, error.generation_id or "unnamed")
-    line = error.admin_message if for_admin else error.user_message
-    return Failed(_with_reference(line, reference) if error.has_reference else line, error)
-
-
-def _with_reference(line: str, reference: str) -> str:
-    return notice("with_reference", line=line, reference=reference)
+        line = notice("unexpected_error")
+    else:
+        log.warning("%s: %s; generation %s", reference, known, known.generation_id or "unnamed")
+        line = known.admin_message if for_admin else known.user_message
+    if known is None or known.has_reference:
+        line = notice("with_reference", line=line, reference=reference)
+    return Failed(line, known)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -270,11 +270,9 @@ class TurnRunner:
         """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
         if self.persistence.reasoning == "next_reply" or self.persistence.in_memory:
             return
-        reasons = {ulid: each.reason for ulid, each in loaded.items() if isinstance(each, MissingArtifact)}
-        if not (built.missing or reasons):
-            return
         reported = self.memory.reported
-        unavailable = sum(reason == "unavailable" for reason in reasons.values())
+        reasons = {ulid: each.reason for ulid, each in loaded.items() if isinstance(each, MissingArtifact)}
+        unavailable = [*reasons.values()].count("unavailable")
         if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
             await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
         lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
@@ -286,35 +284,35 @@ class TurnRunner:
 
     async def _send(self, built: BuiltHistory, conversation: Conversation) -> Answer:
         """Fit the input and send it; once more with less when the provider counts more than its window."""
-        plan = await self.fitter.fit(conversation, self.channel.put)
+        fitter = self.fitter
+        plan = await fitter.fit(conversation, self.channel.put)
         answer = await self._run_round(plan, built, conversation)
         if isinstance(answer.error, ContextTooLong) and not answer.shown:
             named_tokens = answer.error.limit_tokens
-            smaller = await self.fitter.refit_smaller(conversation, plan, named_tokens=named_tokens)
-            if smaller is not None:
+            if smaller := await fitter.refit_smaller(conversation, plan, named_tokens=named_tokens):
                 reason = notice("context_shortened")
-                await self.fitter.report(conversation, smaller, self.channel.put, reason=reason)
+                await fitter.report(conversation, smaller, self.channel.put, reason=reason)
                 return await self._run_round(smaller, built, conversation)
         if answer.ended_turn:
-            self.fitter.prefetch(plan)
+            fitter.prefetch(plan)
         return answer
 
     async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Answer:
         request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
-        own, may_call = self.recall.of_round(conversation, plan)
-        if not may_call and "tools" in request.body:
+        own = self.recall.of_round(conversation, plan)
+        if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
-        origin, persistence, ports = self.origin, self.persistence, self.ports
+        origin, ports = self.origin, self.ports
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
+        names = request.host_tool_names
         round_ = Round(
             ports.responses,
             self.channel,
-            calls=RoundCalls(taken, request.host_tool_names, ports.new_id, own_ids=persistence.tools),
-            recorder=Recorder(ports.store, origin, persistence, ports.new_id),
-            pictures=PictureStorage(ports.files, origin, ports.downloads),
-            reported=self.memory.reported,
-            own=own,
+            Recorder(ports.store, origin, self.persistence, ports.new_id, taken, names),
+            PictureStorage(ports.files, origin, ports.downloads),
+            self.memory.reported,
+            own,
         )
         new_prompt, answer = bool(built.steady and built.steady.change == "new"), round_.answer
         await self.spending.open(plan, request, self.channel.put, new_prompt=new_prompt)

@@ -15,8 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from ..conversation.budget import Budget
-from ..conversation.conversation import ContentCache, Conversation
+from ..conversation.conversation import Conversation
 from ..conversation.slash import covers
 from ..errors import (
     AccessDenied,
@@ -28,9 +27,9 @@ from ..errors import (
     RateLimited,
     StoreError,
 )
-from ..money.audit import Bill
-from ..planning.plan import CachedPrefix, CacheMarks
-from ..ports import MAX_REMEMBERED, Pauses, RequestOrigin, Requests, Responses, StoredSummary, Summaries
+from ..money.audit import Bill, Purpose
+from ..planning.plan import CachedPrefix
+from ..ports import Pauses, RequestBody, RequestOrigin, Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
 from ..responses.reducer import reduce_response
@@ -53,6 +52,7 @@ from ..summaries.summary import (
     render_summary,
     response_text,
 )
+from .memory import SeenOnce
 
 MAX_ATTEMPTS: Final = 2
 FAILURES_BEFORE_PAUSE: Final = 2
@@ -107,32 +107,40 @@ class SummaryModel:
         answer_tokens = max(MIN_OUTPUT_TOKENS, summary_tokens * OUTPUT_SLACK)
         return answer_tokens + thinking_tokens if self.reasons else answer_tokens
 
+    def request(
+        self,
+        target: SummaryTarget,
+        items: Sequence[Item],
+        output_tokens: int,
+        prefix: CachedPrefix | None = None,
+    ) -> tuple[Bill, RequestBody]:
+        """Return a request for a summary, after the prefix where there is one, and its bill before it is sent."""
+        input_tokens = self.window_tokens - output_tokens
+        bill = Bill(
+            model=self.model,
+            window_tokens=self.window_tokens,
+            budget_tokens=input_tokens,
+            limit_tokens=input_tokens,
+            tokens_before=target.source_tokens,
+        )
+        return bill, self.requests.build_summary_request(
+            (*prefix.items, *items) if prefix else items,
+            prefix.marks if prefix else None,
+            output_tokens=output_tokens,
+            omitted_tools=prefix.unoffered_tools if prefix else (),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request to a summary model: what was billed, and why it failed, None for a success.
+    """One request to a summary model: its bill, and the summary, or why there is none.
 
-    `detail` names an error of the provider for the audit. A successful one has the summary and its size.
+    The bill of one that failed at the provider names its error.
     """
 
-    model: SummaryModel
-    output_tokens: int
-    usage: Usage = field(default_factory=Usage)
-    failure: SummaryFailure | None = None
-    detail: str = ""
+    bill: Bill
     summary: Summary | None = None
-    tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a summary model is asked."""
-
-    model: SummaryModel
-    items: Sequence[Item]
-    output_tokens: int
-    marks: CacheMarks | None = None
-    omitted_tools: frozenset[str] = frozenset()
+    failure: SummaryFailure | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -165,50 +173,48 @@ class SummaryWriter:
         attempts: list[Attempt] = []
         requests = self._requests(target, assignment, cached_prefix)
         while request := await asyncio.to_thread(next, requests, None):
-            attempt = Attempt(request.model, request.output_tokens)
+            bill, body = request
             try:
                 async with asyncio.timeout_at(until_seconds):
-                    response = await self.responses.create(
-                        request.model.requests.build_summary_request(
-                            request.items,
-                            request.marks,
-                            output_tokens=request.output_tokens,
-                            omitted_tools=request.omitted_tools,
-                        )
-                    )
+                    response = await self.responses.create(body)
                 end = reduce_response(dict(response))[-1]
                 assert isinstance(end, ResponseFinished | ResponseFailed)
-                attempt = replace(attempt, usage=end.usage or Usage())
+                usage = end.usage or Usage()
+                bill = replace(
+                    bill,
+                    input_tokens=usage.input_tokens,
+                    cached_tokens=usage.cached_tokens,
+                    cost=usage.cost,
+                )
                 if isinstance(end, ResponseFailed):
                     raise self.responses.explain(end.failure)
                 summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
-                return (*attempts, replace(attempt, summary=summary, tokens=tokens))
+                bill = replace(bill, tokens_sent=tokens, details_omitted=summary.omitted)
+                return (*attempts, Attempt(bill, summary))
             except SummaryRefused as refused:
-                attempt = replace(attempt, failure=refused.reason)
+                attempts.append(Attempt(replace(bill, failure=refused.reason), failure=refused.reason))
             except TimeoutError:
-                return (*attempts, replace(attempt, failure="timed_out"))
+                return (*attempts, Attempt(replace(bill, failure="timed_out"), failure="timed_out"))
             except PipeError as error:
                 log.warning("a summary was not written: %s", error)
                 words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
-                attempt = replace(attempt, failure="provider", detail=words)
+                attempts.append(Attempt(replace(bill, failure=words), failure="provider"))
                 if isinstance(error, FINAL_ERRORS):
-                    return (*attempts, attempt)
-            attempts.append(attempt)
+                    break
         return tuple(attempts)
 
     def _requests(
         self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None
-    ) -> Iterator[_Asked]:
+    ) -> Iterator[tuple[Bill, RequestBody]]:
         """Yield what is asked at the first attempt, and at the second."""
         summary_tokens = int((target.max_tokens + target.max_state_tokens) * MODEL_SHARE)
         attempts, model = MAX_ATTEMPTS, self.suffix_model
         if model is not None and prefix is not None and _contains(prefix, target):
             output_tokens = model.max_output_tokens(summary_tokens)
             if prefix.tokens + output_tokens <= model.window_tokens * WINDOW_SHARE:
-                suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
-                items = (*prefix.items, suffix)
                 attempts -= 1
-                yield _Asked(model, items, output_tokens, prefix.marks, prefix.unoffered_tools)
+                suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
+                yield model.request(target, [suffix], output_tokens, prefix)
         model = self.standalone_model
         output_tokens = model.max_output_tokens(summary_tokens)
         room_tokens = int(model.window_tokens * WINDOW_SHARE) - output_tokens
@@ -216,9 +222,7 @@ class SummaryWriter:
         items = standalone_request(
             assignment, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
         )
-        request = _Asked(model, items, output_tokens)
-        for _ in range(attempts):
-            yield request
+        yield from [model.request(target, items, output_tokens)] * attempts
 
     def _complete(
         self, target: SummaryTarget, assignment: SummaryAssignment, end: ResponseFinished
@@ -258,8 +262,8 @@ class SummarizerState:
             first_seconds=PAUSE_SECONDS,
             longest_seconds=MAX_PAUSE_SECONDS,
         )
-        self.failing: ContentCache[bool] = ContentCache(limit=MAX_REMEMBERED)
-        """By user, model and chat: whether the last summaries that the chat required could not be had in time."""
+        self.failing = SeenOnce()
+        """Models and chats: the last summaries that the chat required of it could not be had in time."""
         self.prefetches = asyncio.Semaphore(_MAX_PREFETCHES)
 
 
@@ -296,20 +300,20 @@ class Summarizer:
     @property
     def may_wait(self) -> bool:
         """Whether the user may be kept waiting: not in a chat whose last summaries could not be had in time."""
-        return self.may_try and not self.state.failing.get(self._chat_name)
+        return self.may_try and not self.state.failing.contains(self.origin.user_id, self._chat_name)
 
     @property
     def _model_name(self) -> str:
         return f"{self.origin.user_id} {self.origin.model}"
 
     @property
-    def _chat_name(self) -> bytes:
-        return f"{self._model_name} {self.origin.chat_id}".encode("utf-8", "surrogatepass")
+    def _chat_name(self) -> str:
+        return f"{self.origin.model} {self.origin.chat_id}"
 
     def retry(self) -> None:
-        """Forget that the last summaries could not be had."""
+        """Forget that the last summaries could not be had, and wait for them again: the user asks for one."""
         self._failed = False
-        self.state.failing.put(self._chat_name, value=False)
+        self.state.failing.forget(self.origin.user_id, self._chat_name)
         self.state.pauses.record_success(self._model_name)
 
     async def available(self, conversation: Conversation) -> Mapping[Segment, Summary]:
@@ -351,16 +355,15 @@ class Summarizer:
                 if not any(batch.failure for batch in batches):
                     batches.append(await self._make_one(target, cached_prefix, until_seconds=until_seconds))
 
-        async def make_all() -> None:
-            async with asyncio.TaskGroup() as group:
-                for target in targets[:-1]:
-                    group.create_task(make_next(target))
-            if targets and (not batches or any(batch.summaries for batch in batches)):
-                batches.append(await self._make_one(targets[-1], cached_prefix, until_seconds=until_seconds))
-
         try:
             async with asyncio.timeout(self.time_limit_seconds + _GRACE_SECONDS):
-                await make_all()
+                async with asyncio.TaskGroup() as group:
+                    for target in targets[:-1]:
+                        group.create_task(make_next(target))
+                if targets and (not batches or any(batch.summaries for batch in batches)):
+                    batches.append(
+                        await self._make_one(targets[-1], cached_prefix, until_seconds=until_seconds)
+                    )
         except TimeoutError:
             batches.append(SummaryBatch(failure="timed_out"))
         combined = SummaryBatch(
@@ -389,8 +392,11 @@ class Summarizer:
 
     def _record_outcome(self, batch: SummaryBatch) -> None:
         """Note a success or a failure; a batch in which something succeeded is not a failure of the model."""
-        if batch.failure or batch.summaries:
-            self.state.failing.put(self._chat_name, bool(batch.failure))
+        failing, user_id = self.state.failing, self.origin.user_id
+        if batch.failure:
+            failing.add(user_id, [self._chat_name])
+        elif batch.summaries:
+            failing.forget(user_id, self._chat_name)
         if batch.summaries:
             self.state.pauses.record_success(self._model_name)
         elif batch.failure and batch.failure != "claimed_elsewhere":
@@ -431,16 +437,17 @@ class Summarizer:
     async def _claim(self, segment: Segment, seconds: float) -> bool:
         """Claim a segment's summary; who is cancelled meanwhile leaves no claim behind."""
         claiming = asyncio.create_task(self.summaries.claim(self.origin.user_id, segment, seconds=seconds))
+
+        async def give_back() -> None:
+            with suppress(StoreError):
+                if await claiming:
+                    await self.summaries.release(self.origin.user_id, segment)
+
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            self.state.start(self._give_back(claiming, segment))
+            self.state.start(give_back())
             raise
-
-    async def _give_back(self, claiming: asyncio.Task[bool], segment: Segment) -> None:
-        with suppress(StoreError):
-            if await claiming:
-                await self.summaries.release(self.origin.user_id, segment)
 
     async def _find(self, chains: Sequence[bytes]) -> Mapping[Segment, Summary]:
         return await self.summaries.find(self.origin.user_id, chains, chat_id=self.origin.chat_id)
@@ -462,27 +469,12 @@ class Summarizer:
         writer = await self.writer()
         attempts = await writer.write(target, cached_prefix, earlier, time_limit_seconds=left_seconds)
         for attempt in attempts:
-            budget = Budget(attempt.model.window_tokens, attempt.output_tokens, 0)
-            self.record(
-                Bill(
-                    model=attempt.model.model,
-                    purpose="summary_ahead" if until_seconds is None else "summary",
-                    window_tokens=budget.window_tokens,
-                    budget_tokens=budget.input_tokens,
-                    limit_tokens=budget.input_tokens,
-                    tokens_before=target.source_tokens,
-                    tokens_sent=attempt.tokens,
-                    details_omitted=attempt.summary.omitted if attempt.summary else 0,
-                    failure=attempt.detail or attempt.failure or "",
-                    input_tokens=attempt.usage.input_tokens,
-                    cached_tokens=attempt.usage.cached_tokens,
-                    cost=attempt.usage.cost,
-                )
-            )
-        cost, last, origin = sum(attempt.usage.cost for attempt in attempts), attempts[-1], self.origin
+            purpose: Purpose = "summary_ahead" if until_seconds is None else "summary"
+            self.record(replace(attempt.bill, purpose=purpose))
+        cost, last, origin = sum(attempt.bill.cost for attempt in attempts), attempts[-1], self.origin
         if last.summary is None:
             return SummaryBatch(cost=cost, failure=last.failure)
-        kept = (target.segment, last.summary, last.model.model, target.source_tokens)
+        kept = (target.segment, last.summary, last.bill.model, target.source_tokens)
         try:
             await self.summaries.keep(StoredSummary(origin.user_id, origin.chat_id, *kept))
         except Exception as error:  # noqa: BLE001 - it is written, and of use at least now

@@ -242,7 +242,7 @@ def noted_forecasts() -> Iterator[list[float]]:
     found, close = list[float](), Spending.close
 
     def note(spending: Spending, plan: Plan, answer: Answer) -> Bill:
-        found.append(spending.expected_cost)
+        found.append(spending.sent.input_cost)
         return close(spending, plan, answer)
 
     with patch.object(Spending, "close", note):

@@ -141,7 +141,7 @@ async def test_a_comparison_that_fails_costs_no_answer(
 ) -> None:
     """Its bill names no change, and the administrator's log has the error."""
     await observed.ask(LONG, prompt())
-    monkeypatch.setattr("open_webui_openrouter_pipe.turn.memory.nearest", None)
+    monkeypatch.setattr("open_webui_openrouter_pipe.turn.bill.find_break", None)
     assert broken(await observed.ask("Go on.", prompt("2026-11-22 11:41:00 PM"))) == ("", "")
     assert "the beginning of a request is not compared" in observed.log.text
 

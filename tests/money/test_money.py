@@ -19,7 +19,6 @@ from open_webui_openrouter_pipe.money.limits import (
     AccountSums,
     Group,
     Limit,
-    LimitState,
     SpendingLimits,
     accounts_of,
     day_number,
@@ -30,7 +29,7 @@ from open_webui_openrouter_pipe.money.limits import (
     period_end,
     read_limits,
 )
-from open_webui_openrouter_pipe.money.prefix import NOTHING_SENT, Digests, LastRequest, expected_input
+from open_webui_openrouter_pipe.money.prefix import Digests, LastRequest, expected_input
 from open_webui_openrouter_pipe.money.prices import CacheRule, Prices, dollars, next_input
 from open_webui_openrouter_pipe.planning.plan import Step
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
@@ -43,6 +42,7 @@ PRICES = Prices(input=3e-6, output=15e-6, read=0.3e-6, write=3.75e-6, write_long
 CLAUDE = CacheRule("explicit", bills_writes=True)
 GPT = CacheRule("automatic")
 RULES = {"by blocks": GPT, "at breakpoints": CLAUDE, "never": CacheRule("none")}
+NOTHING_SENT = Digests({}, (), (), 0, 0, (), (), (), 0, 0, frozenset(), "", ())
 SIZES = (1000, 2500, 4000, 4600)
 
 
@@ -134,12 +134,12 @@ def test_a_rejected_request_is_recorded() -> None:
 
 
 def test_the_bill_is_the_truth_and_otherwise_the_prices() -> None:
-    """What was not billed is computed: plain, cached and written input, output, the request itself, searches."""
+    """What was not billed is computed: plain, cached and written input, output, and the request itself."""
     usage = Usage(1000, cached_tokens=400, cache_write_tokens=500, output_tokens=10)
-    prices = replace(PRICES, request=0.01, search=0.005)
-    computed = 100 * 3e-6 + 400 * 0.3e-6 + 500 * 3.75e-6 + 10 * 15e-6 + 0.01 + 2 * 0.005
-    assert prices.cost(usage, searches=2) == pytest.approx(computed)
-    assert prices.cost(usage, searches=2, long=True) == pytest.approx(computed + 500 * 2.25e-6)
+    prices = replace(PRICES, request=0.01)
+    computed = 100 * 3e-6 + 400 * 0.3e-6 + 500 * 3.75e-6 + 10 * 15e-6 + 0.01
+    assert prices.cost(usage) == pytest.approx(computed)
+    assert prices.cost(usage, long=True) == pytest.approx(computed + 500 * 2.25e-6)
     assert prices.cost(replace(usage, cost=0.5)) == 0.5
 
 
@@ -249,11 +249,11 @@ def test_the_nearest_limit_counts() -> None:
     limits = limits_of("ada", [], SpendingLimits(LIMITS), is_admin=False)
     sums = {"user:ada": AccountSums(day=1.5, month=19), "all": AccountSums(month=20)}
     state = nearest(limits, sums)
-    assert state == LimitState(LIMITS[1], 19)
+    assert state == AccountLimit(LIMITS[1], "user:ada", 19)
     assert (state.is_near, state.is_reached) == (True, False)
-    assert LimitState(LIMITS[0], 1.59).is_near is False
-    assert LimitState(LIMITS[0], 2).is_reached is True
-    assert LimitState(Limit("user", "", "day", 0), 0).is_reached is True
+    assert AccountLimit(LIMITS[0], "", 1.59).is_near is False
+    assert AccountLimit(LIMITS[0], "", 2).is_reached is True
+    assert AccountLimit(Limit("user", "", "day", 0), "", 0).is_reached is True
     assert nearest([], sums) is None
 
 

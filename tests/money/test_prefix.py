@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -23,8 +24,6 @@ from open_webui_openrouter_pipe.money.prefix import (
     LastRequest,
     digests_of,
     find_break,
-    nearest,
-    price_break,
 )
 from open_webui_openrouter_pipe.money.prices import CacheRule, Prices
 from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan
@@ -96,9 +95,7 @@ def as_sent(digests: Digests, model: str = GPT, rule: CacheRule = AUTOMATIC) -> 
 
 def found(last: Digests, now: Digests, model: str = GPT) -> FoundBreak | None:
     """What is found without a price."""
-    comparison = nearest([as_sent(last, model)], now)
-    assert comparison is not None
-    return find_break(comparison, now)
+    return find_break([as_sent(last, model)], now, now_seconds=math.inf)
 
 
 CHAT = history(
@@ -311,20 +308,16 @@ def test_an_older_request_is_compared_where_more_of_it_is_shared() -> None:
     )
     plan = planned(CHAT)
     now = sent([*plan.items[:7], answer("mine"), *plan.items[8:]], plan, turn=3)
-    both = nearest([as_sent(theirs), as_sent(mine)], now)
-    assert both is not None
-    assert find_break(both, now) is None
+    assert find_break([as_sent(theirs), as_sent(mine)], now, now_seconds=0) is None
     assert found(theirs, now) == FoundBreak("turn 2", "edit")
-    assert nearest([], now) is None
+    assert find_break([], now, now_seconds=0) is None
 
 
 def priced(last: Digests, now: Digests, rule: CacheRule, *, seconds: float = 0) -> FoundBreak:
     """What is found, with its price."""
-    comparison = nearest([as_sent(last, CLAUDE, rule)], now)
-    assert comparison is not None
-    broken = find_break(comparison, now)
+    broken = find_break([as_sent(last, CLAUDE, rule)], now, now_seconds=seconds)
     assert broken is not None
-    return price_break(broken, comparison, now, now_seconds=seconds)
+    return broken
 
 
 def large(chat: History) -> History:

@@ -10,9 +10,9 @@ import pytest
 
 from open_webui_openrouter_pipe.openrouter import listing as module
 from open_webui_openrouter_pipe.openrouter.catalog import ZDR_PATH, KeyFacts
-from open_webui_openrouter_pipe.openrouter.listing import Kind, ModelListing, Status, status_answer
+from open_webui_openrouter_pipe.openrouter.listing import Kind, ModelListing, Status
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, read_filters
-from open_webui_openrouter_pipe.responses.effects import ItemFinished, TextDelta
+from open_webui_openrouter_pipe.responses.effects import ItemFinished, TextDelta, answer_of
 
 NOON = datetime(2026, 11, 22, 12, 4, tzinfo=UTC)
 KEY = KeyFacts(10, 4, 6, 3, 1)
@@ -51,7 +51,7 @@ def test_the_name_says_what_is_wrong(status: Status, name: str) -> None:
 
 def test_an_answer_is_whole() -> None:
     """Its text is streamed and stands in the finished item."""
-    started, delta, finished, end = status_answer("Wait.", "msg_1")
+    started, delta, finished, end = answer_of("Wait.", "msg_1")
     assert (type(started).__name__, type(end).__name__) == ("ItemStarted", "ResponseFinished")
     assert delta == TextDelta(0, 0, "Wait.")
     assert isinstance(finished, ItemFinished)

@@ -48,7 +48,7 @@ class FakeServices:
 def spending_of(planner: PlannerServices, origin: RequestOrigin) -> Spending:
     """What a call spends by these services, without limits and questions; nothing is written, there is always room."""
     ledger = Mock(sums=AsyncMock(return_value={}), hold=AsyncMock(return_value=True))
-    services = SpendingServices(ledger, planner, None)
+    services = SpendingServices(ledger, planner, AsyncMock(return_value=()))
     return Spending(services, SpendingSettings(), Payer(), origin, origin.chat_id, None)
 
 

@@ -11,8 +11,10 @@ from open_webui_openrouter_pipe.ports import Notice, ToolAnswered
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, TextDelta
 from open_webui_openrouter_pipe.responses.items import FunctionCall, OpaqueItem, Reasoning
 from open_webui_openrouter_pipe.turn.own_tools import OwnCalls
-from open_webui_openrouter_pipe.turn.round import RoundCalls, search_lines
+from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder
+from open_webui_openrouter_pipe.turn.round import search_lines
 from tests.support.rows import rows
+from tests.turn.turns import ORIGIN, FakeStore
 
 TABLES = Path(__file__).parent / "calls.txt"
 
@@ -21,12 +23,18 @@ def call(call_id: str, name: str = "f") -> FunctionCall:
     return FunctionCall(type="function_call", call_id=call_id, name=name, arguments="{}")
 
 
+def recorder_of(new_id: Any, names: Any = None, *taken: str, own_ids: bool = False) -> Recorder:
+    return Recorder(
+        FakeStore(), ORIGIN, Persistence("disabled", tools=own_ids), new_id, {*taken}, names or {}
+    )
+
+
 @pytest.mark.parametrize(("taken", "items", "ids"), rows(TABLES, "ids"))
 def test_an_id_that_is_taken_is_replaced_by_the_same_new_one_each_time(
     taken: list[str], items: list[tuple[str, str, int]], ids: list[str]
 ) -> None:
     """Pairs stay pairs."""
-    calls = RoundCalls({*taken}, {}, lambda: "NEW")
+    calls = recorder_of(lambda: "NEW", {}, *taken)
     given: list[Any] = [{"type": kind, "call_id": call_id} for kind, call_id, _ in items]
     found = [dict(calls.for_host(index, item)) for item, (_, _, index) in zip(given, items, strict=True)]
     assert [item["call_id"] for item in found] == ids
@@ -34,18 +42,19 @@ def test_an_id_that_is_taken_is_replaced_by_the_same_new_one_each_time(
 
 def test_a_renamed_tool_gets_the_hosts_name() -> None:
     """The host finds its tool by the name that it gave; what is no call stays the same object."""
-    calls, thought = RoundCalls(set(), {"a_b": "a.b"}, str), Reasoning(type="reasoning", id="rs", summary=[])
+    calls, thought = recorder_of(str, {"a_b": "a.b"}), Reasoning(type="reasoning", id="rs", summary=[])
     assert calls.for_host(0, call("c", "a_b")) == call("c", "a.b")
     assert calls.for_host(1, thought) is thought
 
 
-def test_own_ids_name_the_artifacts_of_calls() -> None:
+@pytest.mark.anyio
+async def test_own_ids_name_the_artifacts_of_calls() -> None:
     """The same id at each sight of a call, with the phase of the text before it; the store gets the provider's.
 
     The host hands back no others than those of function calls.
     """
     ulids = iter(["0000000000000000000A", "0000000000000000000B"])
-    calls = RoundCalls(set(), {}, lambda: next(ulids), own_ids=True)
+    calls = recorder_of(lambda: next(ulids), own_ids=True)
     unnamed = FunctionCall({"type": "function_call", "name": "f", "arguments": ""})  # type: ignore[typeddict-item]
     first = [calls.for_host(0, unnamed), calls.for_host(0, call("call_0"))]
     calls.phase = "commentary"
@@ -55,9 +64,10 @@ def test_own_ids_name_the_artifacts_of_calls() -> None:
         "call_0000000000000000000B_commentary",
     ]
     assert calls.ulids == {0: "0000000000000000000A", 1: "0000000000000000000B"}
-    assert calls.for_store(1, second, call("call_0")) == call("call_0")
+    calls.keep(1, second, call("call_0"))
+    assert (await calls.save(), calls.saved[1].item) == (("0000000000000000000B",), call("call_0"))
     shell = OpaqueItem(type="shell_call", call_id="free")  # type: ignore[typeddict-unknown-key]
-    assert calls.for_host(2, shell) is calls.for_store(2, shell, shell) is shell
+    assert calls.for_host(2, shell) is shell
 
 
 @pytest.mark.anyio
@@ -67,7 +77,7 @@ async def test_calls_of_ours_are_answered_in_their_order_when_they_are_whole() -
     async def answer(asked: FunctionCall) -> str:
         return f"answer to {asked['call_id']}"
 
-    own, names = OwnCalls(frozenset({"recall"}), answer), ("recall", "", "recall", "", "f")
+    own, names = OwnCalls(answer), ("recall", "", "recall", "", "f")
     started = [ItemStarted(at, call(f"c{at}", name)) for at, name in enumerate(names)]
     assert [own.hold(each) for each in started] == [True, True, True, True, False]
     first, second, cut_off = (call(f"c{at}", "recall") for at in range(3))

@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.conversation.conversation import Conversation, d
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
-from open_webui_openrouter_pipe.ports import RequestOrigin
+from open_webui_openrouter_pipe.ports import Request, RequestOrigin
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms, PlannerServices, about, is_large
@@ -136,7 +136,9 @@ async def test_a_bill_is_recorded_and_learned_from(
     plan = await fit(fitter, long_chat(3))
     usage = Usage(input_tokens=billed or 0, cached_tokens=1500, cost=0.5)
     answer = Answer(end=finished(usage, item) if billed else None)
-    fitter.record(plan, answer, spending_of(books.planner(), ORIGIN).close(plan, answer))
+    spending = spending_of(books.planner(), ORIGIN)
+    await spending.open(plan, Request({}), ShownNotices())
+    fitter.record(plan, answer, spending.close(plan, answer))
     (record,) = books.written
     paid = (record.input_tokens, record.cached_tokens, record.cost, record.tokens_sent)
     assert paid == ((billed, 1500, 0.5, plan.tokens) if billed else (0, 0, 0, plan.tokens))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.money.prefix import Digests, FoundBreak, LastRequest
+from open_webui_openrouter_pipe.money.prefix import Digests, FoundBreak, LastRequest, find_break
 from open_webui_openrouter_pipe.money.prices import CacheRule, Prices
 from open_webui_openrouter_pipe.responses.effects import Usage
 from open_webui_openrouter_pipe.turn.memory import LOG_SECONDS, MOST_CHATS, MOST_REQUESTS, Memory, SeenOnce
@@ -24,7 +24,7 @@ def request(*items: int, answer: str = "1", tools: tuple[int, ...] = ()) -> Dige
         settings={},
         tools=tools,
         items=items,
-        kinds="s" + "u" * (len(items) - 1),
+        leading=min(1, len(items) - 1),
         completed=len(items) - 1,
         openings=[items[-1:]],
         tokens=[SIZE * count for count in range(1, len(items) + 2)],
@@ -48,7 +48,7 @@ class Worker:
         """What is found, a minute after the last request."""
         last = self.memory.last_requests("ada", chat, "a/model")
         self.seconds += 60
-        return self.memory.found_break(now, [each for each in last if each.preset == preset])
+        return find_break([each for each in last if each.preset == preset], now, now_seconds=self.seconds)
 
     def close(
         self,

@@ -48,7 +48,7 @@ async def test_what_may_be_replayed_and_is_wanted_is_kept(
     store = FakeStore()
     recorder = recorder_of(store, reasoning, tools=tools)
     for index, item in enumerate(items):
-        recorder.keep(index, item)
+        recorder.keep(index, item, item)
     ids = [await recorder.save(), await recorder.save()]
     kept = [artifact(f"id{at}", item) for at, item in enumerate((i for i in items if i["type"] in kinds), 1)]
     assert [each.kind for each in kept] == kinds
@@ -59,10 +59,10 @@ async def test_what_may_be_replayed_and_is_wanted_is_kept(
 async def test_markers_are_in_the_order_of_their_items() -> None:
     """Calls that run in parallel may be finished in another order; a call is found under what its id names."""
     recorder = recorder_of(FakeStore())
-    recorder.keep(2, CALL)
-    recorder.keep(1, CALL, "named")
-    recorder.keep(0, THOUGHT)
-    assert await recorder.save() == ("id2", "named", "id1")
+    recorder.for_host(1, CALL)
+    for index, item in ((2, THOUGHT), (1, CALL), (0, THOUGHT)):
+        recorder.keep(index, item, item)
+    assert await recorder.save() == ("id3", "id1", "id2")
 
 
 @pytest.mark.parametrize(
@@ -76,28 +76,26 @@ async def test_what_is_not_stored_has_no_marker(
     """It is counted, and gets none later; the store is asked once for all, then for each that it may take."""
     store = FakeStore(state)
     recorder = recorder_of(store)
-    recorder.keep(0, THOUGHT)
-    recorder.keep(1, CALL)
+    recorder.keep(0, THOUGHT, THOUGHT)
+    recorder.keep(1, CALL, CALL)
     first = await recorder.save()
-    recorder.amend(1, {**CALL, "arguments": "late"})
+    recorder.keep(1, {**CALL, "arguments": "late"}, CALL)
     store.state = ""
-    await recorder.save_amendments()
     assert (first, await recorder.save(), recorder.lost, store.puts) == (saved, (), lost, puts)
     assert store.batches == [(artifact(ulid, THOUGHT),) for ulid in saved]
 
 
 async def test_an_amendment_completes_the_stored_artifact() -> None:
-    """An amendment of a saved item is written under the same id; of an unsaved one it simply replaces it."""
+    """An amendment of a saved item is written under the same id, of which no marker is shown; others replace it."""
     store = FakeStore()
     recorder = recorder_of(store)
-    recorder.keep(0, BARE)
+    recorder.keep(0, BARE, BARE)
     await recorder.save()
-    recorder.keep(1, CALL)
-    recorder.amend(0, THOUGHT)
-    recorder.amend(0, {**CALL, "call_id": ""})  # no item that could be sent: what was stored stays
-    recorder.amend(1, {**CALL, "arguments": '{"a":1}'})
-    await recorder.save_amendments()
-    await recorder.save()
+    recorder.keep(1, CALL, CALL)
+    recorder.keep(0, THOUGHT, THOUGHT)
+    recorder.keep(0, {**CALL, "call_id": ""}, CALL)  # no item that could be sent: what was stored stays
+    recorder.keep(1, {**CALL, "arguments": '{"a":1}'}, CALL)
+    assert await recorder.save() == ("id2",)
     amended = artifact("id2", {**CALL, "arguments": '{"a":1}'})
-    assert store.batches == [(artifact("id1", BARE),), (artifact("id1", THOUGHT),), (amended,)]
+    assert store.batches == [(artifact("id1", BARE),), (artifact("id1", THOUGHT), amended)]
     assert recorder.saved == {0: artifact("id1", THOUGHT), 1: amended}

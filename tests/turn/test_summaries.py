@@ -117,7 +117,7 @@ async def test_a_suffix_follows_what_is_cached(
         (Entry("Go.", 6),),
         (Entry("one fact"),),
     )
-    assert (attempt.failure, attempt.usage.cost, attempt.tokens > 0) == (None, COST, True)
+    assert (attempt.failure, attempt.bill.cost, attempt.bill.tokens_sent > 0) == (None, COST, True)
 
 
 @pytest.mark.parametrize(("replies", "failures"), rows(TABLES, "attempts", REPLIES))
@@ -129,8 +129,8 @@ async def test_an_answer_that_is_no_summary_is_asked_for_twice(
     provider, part = FakeProvider(*replies), target()
     prefix = cached_prefix(part) if is_cached else None
     attempts = await summary_writer(provider).write(part, prefix, time_limit_seconds=5.0)
-    assert [attempt.detail or attempt.failure for attempt in attempts] == failures
-    assert [bool(attempt.detail) for attempt in attempts] == [each.failure == "provider" for each in attempts]
+    assert [attempt.bill.failure or None for attempt in attempts] == failures
+    assert all(each.failure in {"provider", each.bill.failure or None} for each in attempts)
     assert [attempt.summary is None for attempt in attempts] == [failure is not None for failure in failures]
     kinds = ["suffix" if is_cached else "standalone", "standalone"]
     assert [body["by"] for body in provider.requests] == kinds[: len(failures)]
@@ -152,8 +152,8 @@ async def test_a_summary_as_long_as_its_source_is_refused() -> None:
     part = chat_part([user(details), answer("Noted.")], [user("Next?"), answer("Done.")])
     writer = summary_writer(FakeProvider(GOOD))
     (whole,) = await writer.write(replace(part, source_tokens=900), None, time_limit_seconds=5.0)
-    too_long = ["longer_than_its_source"] * 2
-    for source_tokens, failures in ((60, too_long), (whole.tokens, too_long), (whole.tokens + 1, [None])):
+    too_long, tokens = ["longer_than_its_source"] * 2, whole.bill.tokens_sent
+    for source_tokens, failures in ((60, too_long), (tokens, too_long), (tokens + 1, [None])):
         small = replace(part, source_tokens=source_tokens)
         attempts = await writer.write(small, None, time_limit_seconds=5.0)
         assert [attempt.failure for attempt in attempts] == failures

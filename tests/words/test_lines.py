@@ -31,8 +31,10 @@ CALLS = [
 """Where a line is shown, the expression of its name, and the names of its values (None among them for `**`)."""
 
 NAMED = {where: (str(name.value), values) for where, name, values in CALLS if isinstance(name, ast.Constant)}
-CHOSEN_VALUES = [values for _, name, values in CALLS if not isinstance(name, ast.Constant)]
-"""The values of calls whose name is chosen while the code runs."""
+CHOSEN_VALUES = [
+    values for _, name, values in CALLS if not isinstance(name, ast.Constant) and None not in values
+]
+"""The values of calls whose name is chosen while the code runs; but for those that hand on what they are given."""
 
 RULES = [
     "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w+" for part in node.values)
