@@ -277,7 +277,7 @@ class Assembly:
         )
 
     def _window(self, model_id: str) -> int | None:
-        """The window of a model: of the catalogue, or else as a provider has named it, or as it is assumed."""
+        """The window of a model: of the catalogue, as a provider has named it, or as it is assumed."""
         model = self.permitted.find(model_id)
         return (
             (model and model.context_tokens)

@@ -103,7 +103,7 @@ async def _of_user(
 
 
 def _without_third_parties(call: Call, settings: Settings, model: Model | None) -> Settings:
-    """The settings of a call whose data nobody may keep: only its provider searches for it and reads its PDFs.
+    """The settings of a call whose data nobody may keep: only its provider searches and reads PDFs.
 
     Zero data retention binds providers of models alone, neither search engines nor OpenRouter's parser.
     """

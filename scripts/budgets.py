@@ -39,13 +39,6 @@ class Finding(NamedTuple):
     fails: bool
 
 
-class Function(NamedTuple):
-    """A function's length in lines and its cyclomatic complexity as ruff counts it."""
-
-    lines: int
-    complexity: int
-
-
 def size(paths: Iterable[Path]) -> Counter[str]:
     """Modules, lines, non-blank lines, characters of stripped lines, and nodes of the syntax trees."""
     counted: Counter[str] = Counter(modules=0, lines=0, nonblank=0, characters=0, nodes=0)
@@ -114,23 +107,17 @@ def raised(rows: Rows, earlier: Rows) -> Iterator[Finding]:
 
 
 def shape(paths: Iterable[Path]) -> dict[str, float]:
-    """How dense the code is, how long its functions are, and how much of what is public is documented."""
-    lines: list[str] = []
-    functions: list[Function] = []
-    documented: list[bool] = []
-    for path in paths:
-        source = path.read_text("utf-8")
-        tree = ast.parse(source)
-        lines += [line for line in source.splitlines() if line.strip()]
-        functions += map(_function, (node for node in ast.walk(tree) if _is_function(node)))
-        documented += [ast.get_docstring(node) is not None for node in _public(tree)]
-    long = [function.complexity for function in functions if function.lines > _LONG_FUNCTION]
+    """How dense the code is, and how long its functions are; that what is public is documented is the linter's."""
+    sources = [path.read_text("utf-8") for path in paths]
+    lines = [line for source in sources for line in source.splitlines() if line.strip()]
+    nodes = (node for source in sources for node in ast.walk(ast.parse(source)))
+    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    long = [each for each in functions if (each.end_lineno or each.lineno) - each.lineno >= _LONG_FUNCTION]
     return {
         "mean_line": sum(len(line.strip()) for line in lines) / len(lines),
         "long_lines_share": sum(len(line) > _LONG_LINE for line in lines) / len(lines),
         "long_functions_share": len(long) / len(functions),
-        "long_functions_complexity": sum(long) / max(1, len(long)),
-        "documented_share": sum(documented) / len(documented),
+        "long_functions_complexity": sum(map(_complexity, long)) / max(1, len(long)),
     }
 
 
@@ -138,7 +125,7 @@ def reshaped(limits: Mapping[str, float], now: Mapping[str, float]) -> Iterator[
     """Measures of shape that are worse than the file says."""
     for name, value in now.items():
         limit = limits[name] * (_LINE_TOLERANCE if name == "mean_line" else 1)
-        if value < limit if name == "documented_share" else value > limit:
+        if value > limit:
             yield Finding(f"{name}: {value:.4f}, the limit is {limit:.4f}", fails=True)
 
 
@@ -202,13 +189,9 @@ def _earlier() -> dict[str, Rows]:
     return {}
 
 
-def _is_function(node: ast.AST) -> bool:
-    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-
-
-def _function(node: ast.AST) -> Function:
-    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    return Function((node.end_lineno or node.lineno) - node.lineno + 1, sum(map(_paths, ast.walk(node))))
+def _complexity(function: ast.AST) -> int:
+    """A function's cyclomatic complexity as ruff counts it."""
+    return sum(map(_paths, ast.walk(function)))
 
 
 def _paths(node: ast.AST) -> int:
@@ -226,17 +209,6 @@ def _paths(node: ast.AST) -> int:
             return 1
         case _:
             return 0
-
-
-def _public(
-    node: ast.Module | ast.ClassDef,
-) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The public classes and functions of a module, and the methods of those classes."""
-    for child in node.body:
-        if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and child.name[0] != "_":
-            yield child
-            if isinstance(child, ast.ClassDef):
-                yield from _public(child)
 
 
 # --- the values that carry a turn ---

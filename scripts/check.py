@@ -9,7 +9,7 @@ import argparse
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from scripts import budgets, environment
@@ -17,74 +17,60 @@ from scripts.bundle import builder
 from scripts.paths import PACKAGE, ROOT, VENV
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What one check found: nothing, or the text to show, which may be a warning alone."""
-
-    name: str
-    passed: bool
-    output: str
-    seconds: float
+Verdict = tuple[bool, str]
+"""Whether a check passed, and the text to show, which may be a warning alone."""
 
 
-def commands(*, fix: bool) -> dict[str, list[str]]:
-    """The tools in the order of their speed; with `fix` the first two repair what they can."""
-    repair = ["--fix"] if fix else []
+def checks(*, fix: bool, closing: bool) -> dict[str, Callable[[], Verdict]]:
+    """What is checked, in the order of its speed; with `fix` the first two repair what they can."""
     return {
-        "format": ["ruff", "format", *([] if fix else ["--check"])],
-        "lint": ["ruff", "check", *repair],
-        "imports": ["lint-imports"],
-        "types": ["mypy"],
+        "format": partial(_run_tool, "ruff", "format", *([] if fix else ["--check"])),
+        "lint": partial(_run_tool, "ruff", "check", *(["--fix"] if fix else [])),
+        "imports": partial(_run_tool, "lint-imports"),
+        "types": partial(_run_tool, "mypy"),
+        "bundle": _bundled,
+        "budgets": partial(_budgets, closing=closing),
     }
 
 
 def run(*, fix: bool = False, closing: bool = False) -> bool:
     """Run every check, show what each found, and end with a summary. True when all passed."""
-    verdicts = []
-    for verdict in _verdicts(fix=fix, closing=closing):
-        if verdict.output.strip() and (not verdict.passed or verdict.name == "budgets"):
-            print(f"--- {verdict.name}\n{verdict.output.strip()}", flush=True)
-        verdicts.append(verdict)
-    for verdict in verdicts:
-        print(f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name} ({verdict.seconds:.1f} s)")
-    return all(verdict.passed for verdict in verdicts)
+    all_passed, lines = True, []
+    for name, check in checks(fix=fix, closing=closing).items():
+        started = time.monotonic()
+        passed, output = check()
+        lines.append(f"{'ok  ' if passed else 'FAIL'} {name} ({time.monotonic() - started:.1f} s)")
+        if output.strip() and (not passed or name == "budgets"):
+            print(f"--- {name}\n{output.strip()}", flush=True)
+        all_passed &= passed
+    print("\n".join(lines))
+    return all_passed
 
 
-def _verdicts(*, fix: bool, closing: bool) -> Iterator[Verdict]:
-    for name, command in commands(fix=fix).items():
-        yield _run_tool(name, command)
-    yield _bundled()
-    yield _budgets(closing=closing)
+def _run_tool(program: str, *words: str) -> Verdict:
+    done = subprocess.run(
+        [VENV / "bin" / program, *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.returncode == 0, done.stdout + done.stderr
 
 
 def _bundled() -> Verdict:
     """Read the package as the single file does."""
-    started, found = time.monotonic(), ""
     try:
         builder.read_package(PACKAGE)
     except builder.BuildError as error:
-        found = str(error)
-    return Verdict("bundle", passed=not found, output=found, seconds=time.monotonic() - started)
+        return False, str(error)
+    return True, ""
 
 
 def _budgets(*, closing: bool) -> Verdict:
     """Compare the tree with `budgets.toml`."""
-    started = time.monotonic()
     found = [*budgets.findings(closing=closing)]
     output = "\n".join(f"{'over' if each.fails else 'note'}: {each.text}" for each in found)
-    passed = not any(each.fails for each in found)
-    return Verdict("budgets", passed, output, time.monotonic() - started)
-
-
-def _run_tool(name: str, command: list[str]) -> Verdict:
-    started = time.monotonic()
-    program = VENV / "bin" / command[0]
-    done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
-    seconds = time.monotonic() - started
-    return Verdict(name, done.returncode == 0, done.stdout + done.stderr, seconds)
+    return not any(each.fails for each in found), output
 
 
 def _arguments() -> argparse.Namespace:

@@ -22,7 +22,6 @@ from scripts.standin import StandIn
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from open_webui_openrouter_pipe.pipe import Pipe
     from scripts.standin.state import RecordedRequest
 
 Json = dict[str, Any]
@@ -239,43 +238,13 @@ async def _visit(visit: Visit) -> list[RecordedRequest]:
             Path(folder), base_url=standin.base_url, **visit.valves, ADVANCED=json.dumps(dict(visit.advanced))
         )
         async with host as pipe:
-            page = _VisitedPage(pipe, visit)
+            tools = {"get_weather": lambda _: "20 degrees"} if visit.has_tools else {}
+            page = Page(pipe, visit.model, tools=tools, chat_id=CHAT_ID)
+            page.system, page.attached, page.parameters = "You are kind.", visit.attached, visit.parameters
+            page.user = {"id": USER_ID, "role": "admin", "valves": UserValves(**visit.user_valves)}
             for text in visit.messages:
                 answer = await page.ask(text)
                 if answer.error:
                     raise RuntimeError(answer.error)
             await page.title()
         return standin.requests
-
-
-class _VisitedPage(Page):
-    """A chat with parameters and attachments, of an administrator, who may send any of them."""
-
-    def __init__(self, pipe: Pipe, visit: Visit) -> None:
-        tools = {"get_weather": lambda _: "20 degrees"} if visit.has_tools else {}
-        super().__init__(pipe, visit.model, tools=tools, chat_id=CHAT_ID, user_id=USER_ID)
-        self.system = "You are kind."
-        self._visit = visit
-
-    def messages(self) -> list[Json]:
-        """The chat with what is attached to its first message."""
-        system, first, *others = super().messages()
-        parts = [{"type": "text", "text": first["content"]}, *self._visit.attached]
-        return [system, {**first, "content": parts}, *others]
-
-    def body(self) -> Json:
-        """The request body that the pipe gets."""
-        return {**super().body(), **self._visit.parameters}
-
-    async def title(self) -> None:
-        """Ask for a title, as Open WebUI does after the first answer."""
-        messages = [{"role": "user", "content": "### Task:\nGenerate a concise title for: Is it warm?"}]
-        await self._call({**self.body(), "messages": messages, "stream": False}, task="title_generation")
-
-    async def _call(self, body: Json, *, task: str | None = None) -> Any:
-        return await self._pipe.pipe(
-            body,
-            __user__={"id": self.user_id, "role": "admin", "valves": UserValves(**self._visit.user_valves)},
-            __metadata__={"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"},
-            __task__=task,
-        )

@@ -27,9 +27,9 @@ def main() -> int:
     try:
         environment.prepare()
         # Only now is what it imports sure to be installed.
-        from scripts.launch.session import Options, run
+        from scripts.launch.session import run
 
-        return run(Options(options.host, options.port, options.standin_port, options.data.resolve()))
+        return run(options)
     except KeyboardInterrupt:
         print("\nstopped", flush=True)
         return 0
@@ -42,13 +42,17 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _resolved(path: str) -> Path:
+    return Path(path).resolve()
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/start", description=__doc__)
     for option, variable, kind, default, text in (
         ("--host", "OPEN_WEBUI_HOST", str, "127.0.0.1", "the address to listen on"),
         ("--port", "OPEN_WEBUI_PORT", int, "8080", "Open WebUI's port"),
         ("--standin-port", "STANDIN_PORT", int, "8081", "the stand-in's port"),
-        ("--data", "OPEN_WEBUI_DATA", Path, str(DATA), "where Open WebUI keeps everything"),
+        ("--data", "OPEN_WEBUI_DATA", _resolved, str(DATA), "where Open WebUI keeps everything"),
     ):
         value = os.environ.get(variable, default)
         parser.add_argument(option, type=kind, default=value, help=f"{text} ({variable}, {default})")

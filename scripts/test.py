@@ -13,7 +13,6 @@ import sys
 import tempfile
 import tomllib
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from scripts import environment
@@ -28,22 +27,6 @@ DEVELOPMENT = ("tests/docs", "tests/scripts", "tests/standin")
 """Tests of what runs on this environment's Python alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A process beside the tests, whose output is shown at its end."""
-
-    name: str
-    process: subprocess.Popen[str]
-    output: IO[str]
-
-    def failed(self) -> bool:
-        """Wait, show what it wrote, and return whether it failed."""
-        code = self.process.wait()
-        self.output.seek(0)
-        print(f"--- {self.name}\n{self.output.read()}", flush=True)
-        return code != 0
-
-
 def main() -> int:
     """Set up, then test, with the checks and the package on Python 3.12, where there is one, beside that."""
     options, passed_on = _arguments()
@@ -53,20 +36,28 @@ def main() -> int:
     if options.quick:
         return _start(*_pytest(python, "-m", QUICK, *passed_on)).wait()
     environment.prepare_programs()
+    beside = {"checks": [str(python), "-m", "scripts.check"]}
+    if (python312 := environment.prepare_light()) is None:
+        print("no Python 3.12 here: the tests run on this Python alone", flush=True)
+    else:
+        chosen = _light_tests(thorough=options.thorough)
+        beside["pytest on Python 3.12"] = _pytest(python312, "-m", QUICK, *chosen, processes=1)
     with ExitStack() as stack:
-        files = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2)]
-        beside = [_start_beside(stack, "checks", files[0], str(python), "-m", "scripts.check")]
-        if (python312 := environment.prepare_light()) is None:
-            print("no Python 3.12 here: the tests run on this Python alone", flush=True)
-        else:
-            chosen = _light_tests(thorough=options.thorough)
-            command = _pytest(python312, "-m", QUICK, *chosen, processes=1)
-            beside.append(_start_beside(stack, "pytest on Python 3.12", files[1], *command))
+        started = []
+        for name, command in beside.items():
+            output = stack.enter_context(tempfile.TemporaryFile("w+"))
+            process = _start(*command, output=output)
+            stack.callback(process.kill)  # at the latest
+            started.append((name, process, output))
         if options.thorough:
             os.environ.setdefault("HYPOTHESIS_PROFILE", "thorough")  # read by tests/support/cases.py
             passed_on = ["--thorough", *passed_on]
-        failed = _start(*_pytest(python, *passed_on)).wait() != 0
-        return int(any([failed, *(each.failed() for each in beside)]))
+        codes = [_start(*_pytest(python, *passed_on)).wait()]
+        for name, process, output in started:
+            codes.append(process.wait())
+            output.seek(0)
+            print(f"--- {name}\n{output.read()}", flush=True)
+        return int(any(codes))
 
 
 def pure_folders() -> list[str]:
@@ -94,13 +85,6 @@ def _start(*command: str, output: IO[str] | None = None) -> subprocess.Popen[str
     return subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, text=True
     )
-
-
-def _start_beside(stack: ExitStack, name: str, output: IO[str], *command: str) -> Beside:
-    """Start a process that ends with the stack, at the latest."""
-    process = _start(*command, output=output)
-    stack.callback(process.kill)
-    return Beside(name, process, output)
 
 
 def _arguments() -> tuple[argparse.Namespace, list[str]]:

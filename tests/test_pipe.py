@@ -74,12 +74,11 @@ class StoredPage(Page):
     stored: Json
     is_lost = False
 
-    async def _call(self, body: Json) -> Any:
+    async def _call(self, body: Json, task: str | None = None) -> Any:
         valves = self._pipe.UserValves(**({} if self.is_lost else self.stored))
         settings = {"functions": {"valves": {"openrouter": self.stored}}}
-        user = {"id": "ada", "valves": valves, "settings": settings}
-        metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
-        return await self._pipe.pipe(body, __user__=user, __metadata__=metadata)
+        self.user = {"id": "ada", "valves": valves, "settings": settings}
+        return await super()._call(body, task)
 
 
 async def test_a_users_limits_follow_the_administrator(pipe: Pipe, standin: StandIn) -> None:
@@ -149,7 +148,7 @@ ERRORS = [f"error={status} family={family}" for status in STATUSES for family in
 async def test_every_refusal_is_one_clear_line(pipe: Pipe, standin: StandIn, directive: str) -> None:
     """No secret, no markup, no empty answer; the page gets nothing but the line."""
     pipe.valves = pipe.Valves(**pipe.valves.model_dump(exclude_unset=True), RETRY_SECONDS=0.0)
-    standin.script({"do": directive, "times": 3})
+    standin.script(directive, times=3)
     answer = await Page(pipe, SCRIPTED).ask("one")
     assert [list(event) for event in answer.events] == [["error"]]
     assert not re.search(r"^$|sk-or|[\n<>{}]|Traceback", answer.error or "")
@@ -272,7 +271,7 @@ async def test_leaving_the_stream_cancels_the_work(
         ("[[standin: search=x]] [[standin: cite=https://a.example]]", ["web_search_call"]),
         ("[[standin: reasoning=summary items=2]]", ["reasoning", "reasoning"]),
         ("[[standin: reasoning=encrypted]] [[standin: unknown=event]]", ["reasoning"]),
-        ("[[standin: late=both]] [[standin: call=get_weather]]", ["function_call"]),
+        ("[[standin: late]] [[standin: call=get_weather]]", ["function_call"]),
         ("[[standin: incomplete=max_output_tokens]] [[standin: text=abcd]]", []),
         ('[[standin: image="a cat"]]', []),
     ],
@@ -323,7 +322,7 @@ async def test_the_log_holds_neither_words_of_the_chat_nor_the_key(
 ) -> None:
     """Not even at the finest level, whatever happens."""
     if trouble:
-        standin.script({"do": trouble, "times": 3})
+        standin.script(trouble, times=3)
     with caplog.at_level(logging.DEBUG, logger="open_webui_openrouter_pipe"):
         await Page(pipe, FAMILIES[0]).ask("heronsong")
     ours = [r.getMessage() for r in caplog.records if r.name.startswith("open_webui_openrouter_pipe")]

@@ -2,9 +2,8 @@
 
 The model is linear: tokens begin where the kind of character changes, so bytes are reduced to classes (lower, upper,
 digit, space, quote, punctuation, and a class for each family of scripts), and pairs of neighbours have weights.
-Scripts have a weight for each character and one for the first in a word; letters that tell one language of a script
-from another have weights of their own, and so have letters and pairs of letters in Latin words. Long runs of base64
-and hexadecimal digits are counted by their length.
+Scripts have a weight for each character and one for the first in a word; letters that tell languages apart, and
+letters and pairs in Latin words, have their own. Long runs of base64 and hexadecimal count by their length.
 
 The weights are least-squares fits to o200k_base over source code, markup, data, notation and prose in some seventy
 languages, aimed 2 % above the truth; docs/inside.md has the errors.

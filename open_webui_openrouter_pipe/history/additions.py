@@ -4,8 +4,7 @@ A prompt cache holds a request as far as its bytes stay the same. The host write
 into the system prompt, and a template around the user's latest words; the metadata's `base_system_prompt` and
 `base_user_prompt` say what was there before. So what changes from request to request is separated from what stays, and
 summaries are neither instructions nor turns. The memories that fit a question are in the base prompt itself, and known
-by their form; what else the host writes there (skills, MCP servers, tools, attached knowledge) are instructions, which
-stay as long as what they are about. Owns the table of the summaries' forms. It adds no words of its own.
+by their form; what else the host writes there (skills, MCP servers, tools, attached knowledge) are instructions.
 
 Recognition is strict, since anyone may quote a summary's mark: a block begins and ends with a line of system text.
 Sources: Open WebUI 0.12, `utils/context_compaction.py` and `utils/middleware.py`; a filter's published form.

@@ -7,8 +7,7 @@ be searched.
 
 In code, what reads like a marker may be an example, or a real one: an answer that was cut within a code block and then
 continued has its second marker there. Only who knows the artifacts can tell (`code_ulids`). An unclosed fence protects
-nothing, or one stray line of backticks would hide everything after it. Rules: CommonMark 0.31, section 4.5, outside of
-containers such as lists and quotes.
+nothing: it would hide everything after it. Rules: CommonMark 0.31, section 4.5, outside of lists and quotes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Reads Open WebUI's Chat Completions shapes and the Responses shapes alike. What can be sent is kept; what cannot is
 replaced by a short constant text that names it, so that a part never breaks a chat and never vanishes. Fetches nothing:
-files of the host stay as references, which `media` replaces before anything is sent. Which call belongs to which
-result is decided in `calls`.
+files of the host stay as references, which `media` replaces before anything is sent.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def read_content(content: Any) -> list[InputPart]:
 
 
 def take_images(text: str) -> tuple[str, list[InputPart]]:
-    """Return the text of an answer with references in the place of inline content, and its images in their order."""
+    """Return an answer's text with references in the place of inline content, and its images in order."""
     if "!" not in text or "![" not in text:
         return text, []
     blocks, inline = closed_fences(text), inline_code(text)

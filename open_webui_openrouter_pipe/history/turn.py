@@ -1,9 +1,8 @@
 """One turn's entries become items of the input: artifacts filled in, calls paired with results, reasoning judged.
 
 Owns the rules that need the whole turn: a call is sent only with its output, reasoning only with what it led to, and a
-provider's own item ids only where the reasoning that they are paired with is sent too. Entries are collected first and
-written once the turn is complete. Nothing here depends on later turns, so an earlier turn's bytes never change when a
-chat goes on.
+provider's own item ids only where the reasoning that they are paired with is sent too. Nothing here depends on later
+turns, so an earlier turn's bytes never change when a chat goes on.
 """
 
 from __future__ import annotations
@@ -60,11 +59,10 @@ _DANGLES = "what it led to is not sent"
 class BuiltHistory:
     """The input of a chat, and what is known about it; turn by turn it is written.
 
-    `items` stand in the order in which they are sent: first `instruction_count` instructions, then the turns, with the
-    `volatile` ones (indexes of items) before the current turn. They may share objects with the artifacts: treat them as
-    read-only. `turns` and `origins` say for each item which turn it belongs to and where it comes from. `missing` names
-    the markers whose artifact could not be had. `external_summaries` are the texts of what others, such as the host,
-    made of messages that are not in the chat any more: oldest first, each once, and not among `items`.
+    `items` stand as they are sent: first `instruction_count` instructions, then the turns, with the `volatile` ones
+    (indexes of items) before the current turn. They may share objects with the artifacts, and are read-only. `missing`
+    names the markers whose artifact could not be had. `external_summaries` are what others made of messages that are
+    not in the chat any more: oldest first, each once, and not among `items`.
     """
 
     repairs: list[Repair]
@@ -91,7 +89,7 @@ class BuiltHistory:
         self.turns.append(turn)
 
     def conversation(self, filled: Sequence[Item] | None = None) -> Conversation:
-        """Return the items as instructions, volatile text and turns, each named by its content; it has no tools yet.
+        """Return the items as instructions, volatile text and turns, named by content; without tools yet.
 
         `filled` are the items with their attachments in place; chains name them without.
         """
@@ -132,7 +130,7 @@ class BuildRules:
 
 @dataclass(slots=True)
 class Placeholder:
-    """A position in a turn: `content` is its item, text, parts or pair; `dropped` says why nothing is sent there."""
+    """A position in a turn: `content` is its item, text, parts or pair; `dropped` says why none is sent."""
 
     kind: Literal["ready", "text", "reasoning", "opaque", "call", "output", "images"]
     origin: Origin
@@ -333,7 +331,7 @@ class _TurnBuilder:
                 pair.is_output_lost = True
 
     def drop(self, placeholder: Placeholder) -> None:
-        """Send nothing; item ids after reasoning that cannot be sent would point to a pair that is not there."""
+        """Send nothing; item ids after reasoning that cannot be sent would point to a missing pair."""
         is_reasoning, reason = placeholder.kind == "reasoning", placeholder.dropped or ""
         self._repair("reasoning" if is_reasoning else "artifact", placeholder.origin, reason)
         if is_reasoning and reason != _DANGLES:

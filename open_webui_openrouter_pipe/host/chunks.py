@@ -2,9 +2,9 @@
 
 Open WebUI passes what a pipe yields straight to the client of its bare API, and expects a completion object from a
 call that does not stream; its tasks (titles, tags, follow-ups) read `choices` as well. A stream has begun with HTTP
-200 before the pipe is called, so only a call that does not stream can end with the status of its error. To chunks that
-a pipe yields the host adds a last one with the finish reason "stop", whatever the reason was; so a stream is a response
-of its own, of which the host hands on each byte (`functions.py: generate_function_chat_completion` of 0.12).
+200 before the pipe is called, so only a call that does not stream can end with the status of its error. To chunks the
+host adds a last one with the finish reason "stop"; so a stream is a response of its own, of which the host hands on
+each byte (`functions.py: generate_function_chat_completion` of 0.12).
 """
 
 from __future__ import annotations

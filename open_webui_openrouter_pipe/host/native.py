@@ -157,7 +157,7 @@ class NativeWriter:
         return events
 
     def _delta(self, effect: TextDelta) -> list[HostEvent]:
-        """The event of a delta; none for an item that the host does not draw, and a refusal is text like any other."""
+        """The event of a delta; none for an item that the host does not draw. A refusal is text, too."""
         if (output_index := self._output_indexes.get(effect.index)) is None:
             return []
         kind, delta, part = TEXT_KINDS[effect.kind], effect.delta, dict[str, int]()

@@ -23,10 +23,10 @@ class Bill:
     """One request, of whom it was, and what it has cost in dollars; sizes are tokens by the plain count.
 
     `chat_id` is "" where the chat is not kept. `tokens_before` is the size of everything, `tokens_sent` what was sent
-    of it after the `steps`, 0 when the request was rejected. Of a request for a summary they are the sizes of its
-    source and of the summary; `details_omitted` is how many tool calls, files and links the summary does not list, and
-    `failure` why there is no summary. What the provider billed is zero until it has answered: `read_cost` is for what
-    was read from the cache, `saved` what sending the whole chat without a cache would have cost more.
+    of it after the `steps`, 0 when the request was rejected; of a summary, the sizes of its source and of itself, with
+    `details_omitted` for the calls, files and links that it does not list, and `failure` for why there is none. What
+    the provider billed is zero until it has answered: `read_cost` is for what was read from the cache, `saved` what
+    sending the whole chat without a cache would have cost more.
 
     `break_position` and `break_cause` say where and why the request begins otherwise than the one before although
     nobody announced it, "" where it does not; `lost_tokens` and `lost_cost` are its price, and `expected_cached_tokens`

@@ -2,12 +2,10 @@
 
 A provider reads from its cache what a request shares with one before it, from its first byte on: tools, instructions,
 then item by item. What the plan changes in that is announced, and the rest should stay. So what was sent is kept as
-digests, no text among them, and compared with what is sent next. From what both share follows as well what the next one
-will be billed for.
+digests, no text among them, and compared with what is sent next.
 
 Within one answer, each request has to begin with the whole one before. The next turn has to begin with all but what
 stood there for one turn alone: the volatile text before the last question, and what the host wrote behind its words.
-A question that is asked again or otherwise is a turn of its own, and changes nothing before it.
 """
 
 from __future__ import annotations
@@ -102,7 +100,7 @@ class LastRequest:
         return self.prices.input_cost(self.usage, long=self.rule.is_kept_long)
 
     def next_input_cost(self, *, is_cached: bool) -> float:
-        """What the input of the chat's next request costs as long as this one is cached, or once it is not."""
+        """What the next request's input costs as long as this one is cached, or once it is not."""
         usage = next_input(self.usage, self.rule, is_cached=is_cached)
         return self.prices.input_cost(usage, long=self.rule.is_kept_long)
 
@@ -236,9 +234,8 @@ class _Comparison(NamedTuple):
 def find_break(earlier: Iterable[LastRequest], now: Digests, *, now_seconds: float) -> FoundBreak | None:
     """Return the first change that the plan did not announce, with what the provider still has and has to read anew.
 
-    None where there is none before the current turn, or nothing to compare. Behind the first change nothing more can be
-    lost. Compared is the request of which most is shared; of several, the first that is given: an answer that is
-    written again, and another model of the same chat, continue an older request than the last one.
+    None where there is none before the current turn, or nothing to compare. Compared is the request of which most is
+    shared: an answer that is written again, and another model of the chat, continue an older one than the last.
     """
     compared = max([_compare(last, now) for last in earlier], key=attrgetter("shared"), default=None)
     found = compared and _first_change(compared, now)

@@ -189,7 +189,7 @@ def value_at(body: Mapping[str, Any], path: str) -> Any:
 
 
 def with_value(body: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """Return the body with another value at a path, in the same place; None omits it, and what it leaves empty."""
+    """Return the body with another value at a path; None omits it, and what it leaves empty."""
     name, _, inner = path.partition(".")
     if inner:
         value = with_value(as_object(body.get(name)), inner, value) or None

@@ -210,7 +210,7 @@ class ModelListing:
         return self.status(offer, offered=count).answer(key, model_count=count, is_admin=is_admin)
 
     def status(self, offer: OfferSettings, *, offered: int) -> Status:
-        """Return how things stand, so many models being offered: of several troubles the one to solve first."""
+        """Return how things stand with so many models offered: of several troubles the first to solve."""
         return next(self._troubles(offer, offered), Status())
 
     def _troubles(self, offer: OfferSettings, offered: int) -> Iterator[Status]:

@@ -46,8 +46,7 @@ def with_breakpoints(items: Sequence[Item], marks: CacheMarks) -> tuple[Item, ..
     """Set at most three breakpoints: after the instructions, the frontier and the last completed turn.
 
     The fourth that a provider takes is left to it, for the end of the request. When the prefix changes, the first
-    breakpoint moves to where the change begins: what was cached before it is read once more, and what comes after it
-    is written anew.
+    breakpoint moves to where the change begins, so that what was cached before it is read once more.
 
     Only messages that the model did not write carry breakpoints. Where a block ends with something else, the next
     such message carries it, or else the one before. But nothing is found again behind what changes from request to
@@ -163,7 +162,7 @@ class Composer:
         self.most_searches = most_searches(body, model_id)
         """How often each request may search the web."""
         self.has_added_input = "plugins" in body or self.most_searches > 0
-        """Whether OpenRouter adds to the input, and bills it with the rest: by plugins, or by searching the web."""
+        """Whether OpenRouter adds to the input, and bills that, too: by plugins, or by a web search."""
 
     def build(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, omitted_tools: Collection[str] = ()

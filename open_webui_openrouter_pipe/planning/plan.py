@@ -149,7 +149,7 @@ class Plan:
     no use for as yet. `recalled` is what the entries quote of the earlier turns beside the question.
 
     The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
-    after, with most of it read from the cache. `prefetch_summaries` are worth making for the next requests.
+    after. `prefetch_summaries` are worth making for the next requests.
     """
 
     model: str

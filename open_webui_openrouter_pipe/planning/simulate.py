@@ -24,10 +24,8 @@ class CachePrices:
     """What a token costs when it is read from the cache and when it is written to it; plain input costs 1.
 
     Changing something old makes the provider read all that follows anew; leaving it costs its reading with each
-    request. In a chat that grows steadily, the cheapest is to change when the waiting has cost as much as the change
-    (the economic order quantity). As there is something more to change only at times, it is to change now if the
-    waiting until the next of these times would cost as much (Silver and Meal's rule): no guess is needed of how long
-    the chat will go on.
+    request. In a chat that grows steadily, it is cheapest to change when waiting has cost as much as the change (the
+    economic order quantity), or will have before there is more to change (Silver and Meal's rule).
     """
 
     read: float = 1.0

@@ -102,7 +102,7 @@ class ItemStarted:
 
 @dataclass(frozen=True, slots=True)
 class TextKind:
-    """Where a kind of text stands: in which type of item, under which key of a part there, and in which events.
+    """Where a kind of text stands: in which type of item, under which key of a part, in which events.
 
     `part_key` is the key of its part's index in events; arguments are a field of their own, without parts.
     """
@@ -126,7 +126,7 @@ TEXT_KINDS: Final[Mapping[TextName, TextKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More text of part `part` of the item at `index`: of an answer, of thinking, or of a call's JSON arguments."""
+    """More text of part `part` of item `index`: of an answer, of thinking, or of a call's arguments."""
 
     index: int
     part: int

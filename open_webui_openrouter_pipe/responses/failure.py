@@ -56,7 +56,7 @@ _STATUS_OF_CODE: Final = {
 class Failure:
     """What the server said.
 
-    `status`: HTTP status, also when it was only named inside a stream. `code`: the most precise word, such as
+    `status`: HTTP status, also one named inside a stream. `code`: the most precise word, such as
     "rate_limit_exceeded". `message`: the server's own line, "" without one. `raw`: the provider's text behind it.
     `origin`: "stream" for failures of the stream itself (it ended early or was unreadable). `reasons` are those of a
     moderation, `availability` the router's word for why a model is unavailable, `limit` whose limit was met,

@@ -135,7 +135,7 @@ class Reducer:
         return effects
 
     def _text(self, event: Event, holder: Event, name: TextName, key: str) -> list[Effect]:
-        """More of a text, or the whole of it, which its holder has under the key: the event, or a part in it."""
+        """More of a text, or all of it, which its holder has under the key: the event, or a part."""
         text, kind = as_text(holder.get(key)), TEXT_KINDS[name]
         if not text:
             return []

@@ -113,7 +113,7 @@ class Admission:
         self._admit()
 
     def _admit(self) -> None:
-        """Give each free place to the next: chats before tasks, then who was served longest ago, then by coming."""
+        """Give each free place to the next: chats first, then who was served longest ago, then by coming."""
         most, of_user = self.settings.max_requests, self.settings.max_requests_per_user
         while not most or self._running.total() < most:
             able = [each for each in self._waiting if not of_user or self._running[each.user_id] < of_user]

@@ -85,7 +85,7 @@ class CostCeiling:
     searches: int = 0
 
     def highest_cost(self, body: RequestBody, input_tokens: int) -> float:
-        """Return the most that a request may be expected to cost: nothing cached, a long answer, every search.
+        """Return the most that a request may cost: nothing cached, a long answer, every search.
 
         One without a price may cost what the dearest offered model does.
         """

@@ -1,4 +1,4 @@
-"""Keeps a round's artifacts: what calls are called, what is kept, when it is durable, and which markers may be shown.
+"""Keeps a round's artifacts: what calls are called, what is kept and durable, which markers may be shown.
 
 A marker is handed out only after the store has confirmed its artifact. A store that is unavailable, that refuses an
 item (too large), or that breaks its promises is no reason to raise: the answer goes on without those markers, and
@@ -124,7 +124,7 @@ class Recorder:
         return item if changed == fields else cast("Item", changed)
 
     def keep(self, index: int, item: Item, given: Item) -> None:
-        """Take the host's form of a finished item, if it is one that is kept; a call has its `given` id in the store.
+        """Take the host's form of a finished item that is kept; a call has its `given` id in the store.
 
         What comes later under the index of one that is kept takes its place.
         """
@@ -142,7 +142,7 @@ class Recorder:
             )
 
     async def save(self) -> tuple[str, ...]:
-        """Make all that was kept since the last save durable, in one batch; return the ids whose markers may be shown.
+        """Make what was kept since the last save durable, in one batch; return the ids to show.
 
         What amends an item has its marker already.
         """
@@ -183,7 +183,7 @@ class PictureStorage:
     downloads: Downloads | None = None
 
     async def keep(self, item: Item) -> tuple[Item, str | None]:
-        """Return an item as it may be shown and kept, and a line for the user if its picture is not as it should be.
+        """Return an item as it may be shown and kept, and a line if its picture is not as it should be.
 
         One that stays at its web address is as it should be.
         """

@@ -1,4 +1,4 @@
-"""One request to OpenRouter and its stream: items for the host, markers after their artifacts, the `Answer`."""
+"""One request and its stream: items for the host, markers after their artifacts, the `Answer`."""
 
 from __future__ import annotations
 
@@ -109,8 +109,7 @@ class Answer:
     `items` are those of the whole answer, as the host has them, `stored` the artifacts of them that are durable, by
     their index, `outputs` the answers to calls of our own tools, by call id. `end` is the terminal effect, `error` why
     the round failed, None when it did not. `shown`: something was handed on, so that the request must not be repeated.
-    `goes_on`: it called our tools alone, and the next request follows at once. Times are seconds of the event loop's
-    clock: when it was sent, and when it first brought something; so many `characters` of text came.
+    `goes_on`: it called our tools alone, and the next request follows at once. Times are the event loop's seconds.
     """
 
     items: tuple[Item, ...] = ()
@@ -238,7 +237,7 @@ class Round:
         await self.channel.put(ItemStarted(effect.index, item))
 
     async def _finish_item(self, effect: ItemFinished | ItemAmended) -> None:
-        """Keep an item, and hand it on, the picture that it may be stored before; a call of ours awaits its answer.
+        """Keep an item and hand it on, its picture stored before; a call of ours awaits its answer.
 
         A call that was taken for ours, and proves to be the host's, begins only now.
         """

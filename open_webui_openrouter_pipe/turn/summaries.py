@@ -114,7 +114,7 @@ class SummaryModel:
         output_tokens: int,
         prefix: CachedPrefix | None = None,
     ) -> tuple[Bill, RequestBody]:
-        """Return a request for a summary, after the prefix where there is one, and its bill before it is sent."""
+        """Return a request for a summary, behind the prefix if there is one, and its bill so far."""
         input_tokens = self.window_tokens - output_tokens
         bill = Bill(
             model=self.model,

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
+from scripts.paths import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,34 +35,10 @@ PASTED_WORDS = 4_000
 OUTPUT_ROWS = 26
 """About 2,000 tokens."""
 
-_VOCABULARY = """
-    account active after amount answer are before board build by call cancelled carrier change chat
-    city cost customer date day deliver email every file first for from_address harbour have invoice
-    is item last late list message month name never north number of on open order paid parcel
-    pending place price reason report request return route sent ship shop signed south state status
-    stock store sum table team that the this time total transfer under user value wait was weight
-    when which will with without year
-"""
-_WORDS = _VOCABULARY.split()
-_ENGLISH = (
-    "account active after amount answer are before board build by call cancelled carrier change chat city cost "
-    "customer date day deliver email every file first for harbour have invoice is item last late list message "
-    "month name north of on open order paid parcel pending position price reason report request return route sent "
-    "ship shop signed south state stock store sum table team that the this time total transfer under user value "
-    "wait was weight with without"
+_VOCABULARY, *_LANGUAGES = (
+    (ROOT / "scripts" / "benchmarks" / "recall_chats" / "words.txt").read_text("utf-8").splitlines()
 )
-_LANGUAGES = (
-    "der Vertrag wurde gestern unterschrieben aber die Lieferung verzögert sich wegen des schlechten Wetters",
-    "le navire est arrivé au port avant midi et la cargaison doit être déchargée sans attendre demain",
-    "el informe explica por qué los costes subieron durante el invierno y qué haremos ahora",
-    "договор был подписан вчера но поставка задерживается из за плохой погоды на севере страны",
-    "dün sözleşme geldi ancak teslimat kötü hava nedeniyle gecikiyor ve ekip hâlâ bekliyor",
-    "العقد تم توقيعه أمس لكن التسليم تأخر بسبب سوء الأحوال الجوية في الشمال",
-    "अनुबंध कल हस्ताक्षरित हुआ लेकिन खराब मौसम के कारण डिलीवरी में देरी हो रही है",
-    "合同 昨天 已经 签署 但是 由于 天气 原因 货物 的 交付 推迟 到 下周",
-    "契約は 昨日 署名されました しかし 悪天候の ため 配送が 遅れて います",
-    _ENGLISH,
-)
+_WORDS, _ENGLISH = _VOCABULARY.split(), _LANGUAGES[-1]
 
 
 def message(role: Any, text: str) -> Item:

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain, starmap
+from itertools import accumulate, chain, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
-from open_webui_openrouter_pipe.planning.detail import SENT_LEVELS, DetailLevel, OutputLimits, PartsByDetail
+from open_webui_openrouter_pipe.planning.detail import DetailLevel, OutputLimits, PartsByDetail
 from open_webui_openrouter_pipe.planning.planner import (
     ModelTerms,
     PlanCaches,
@@ -84,36 +84,20 @@ OPEN_WEBUI_KEPT_SHARE = 0.40
 OPEN_WEBUI_SUMMARY_TOKENS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a chat cost under each list of prices, and what its requests held.
-
-    `costs` are all of them, `answers_costs` without the requests for summaries. `facts` is the share of planted facts
-    that the last request holds; `largest` the most tokens of one. `breaks` are the requests whose prefix changed,
-    `summaries` those that were written.
-    """
-
-    costs: dict[str, float]
-    answers_costs: dict[str, float]
-    facts: float
-    breaks: int
-    largest: int
-    summaries: int
-
-
 @dataclass(slots=True)
-class _Bill:
+class Bill:
     """The cost of a chat so far at one list of prices, in tokens of plain input."""
 
-    name: str
     prices: CachePrices
     answers_cost: float = 0.0
     summaries_cost: float = 0.0
 
     def pay_request(self, tokens: int, shared_tokens: int) -> None:
+        """Pay for an answer's input, of which so much is in the cache."""
         self.answers_cost += shared_tokens * self.prices.read + (tokens - shared_tokens) * self.prices.write
 
     def pay_summary(self, prefix_tokens: int, source_tokens: int, output_tokens: int) -> None:
+        """Pay for a summary: at the end of the cached chat, or by a request of its own."""
         if self.prices.shares_cache:
             self.summaries_cost += prefix_tokens * self.prices.read + INSTRUCTION_TOKENS * self.prices.write
         else:
@@ -121,14 +105,28 @@ class _Bill:
         self.summaries_cost += output_tokens * OUTPUT_PRICE
 
 
-def _bills(lists: Mapping[str, CachePrices]) -> list[_Bill]:
-    return list(starmap(_Bill, lists.items()))
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a chat cost under each list of prices, and what its requests held.
+
+    `facts` is the share of planted facts that the last request holds; `largest` the most tokens of one. `breaks` are
+    the requests whose prefix changed, `summaries` those that were written.
+    """
+
+    bills: Mapping[str, Bill]
+    facts: float
+    breaks: int
+    largest: int
+    summaries: int
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """Thousands of tokens by the list's name, those for summaries included."""
+        return {name: (bill.answers_cost + bill.summaries_cost) / 1000 for name, bill in self.bills.items()}
 
 
-def _costs(bills: Sequence[_Bill]) -> tuple[dict[str, float], dict[str, float]]:
-    """Thousands of tokens by the list's name: of all requests, and without those for summaries."""
-    answers = {bill.name: bill.answers_cost / 1000 for bill in bills}
-    return {bill.name: (bill.answers_cost + bill.summaries_cost) / 1000 for bill in bills}, answers
+def _bills(lists: Mapping[str, CachePrices]) -> dict[str, Bill]:
+    return {name: Bill(prices) for name, prices in lists.items()}
 
 
 class Stage:
@@ -219,8 +217,6 @@ def _fit(entries: Sequence[_Words], max_tokens: float, counter: TokenCounter) ->
 
 
 Step = tuple[BreakReason, Policy]
-_Request = tuple[int, Cutoffs]
-"""What was decided for a request: where it ends, and how far it is reduced."""
 
 
 def own_policies(
@@ -264,98 +260,62 @@ def play(
 ) -> Outcome:
     """Play the whole chat under some policies; `prices` are what these go by, `billed` what it is billed at."""
     written: dict[Segment, Summary] = {}
-    parts = stage.parts(settings, written)
-    requests: list[_Request] = []
+    parts, bills, requests = stage.parts(settings, written), _bills(billed), list[tuple[int, Cutoffs]]()
 
     def note(request: SimulatedRequest) -> Cutoffs:
         requests.append((request.end, request.cutoffs))
         return request.cutoffs
 
     simulate(parts, stage.terms(settings, prices or CachePrices()), [*policies, ("clip", note)])
-    return _Billing(stage, parts, written, _bills(billed)).outcome(requests)
-
-
-class _Billing:
-    """Goes through the requests of a chat, writes the summaries that they need, and pays for all."""
-
-    def __init__(
-        self, stage: Stage, parts: PartsByDetail, written: dict[Segment, Summary], bills: Sequence[_Bill]
-    ) -> None:
-        self._stage, self._parts, self._written, self._bills = stage, parts, written, bills
-        self._block_tokens: dict[int, int] = {}
-
-    def outcome(self, requests: Sequence[_Request]) -> Outcome:
-        previous, previous_tokens = Cutoffs(), 0
-        largest = breaks = 0
-        for end, cutoffs in requests:
+    previous, previous_end, tokens, largest, breaks = Cutoffs(), 0, 0, 0, 0
+    for end, cutoffs in requests:
+        shared = tokens
+        if tokens and cutoffs == previous:
+            tokens += parts.tokens(DetailLevel.FULL, previous_end, end)
+        else:
             if cutoffs.summarized != previous.summarized:
-                self._write(cutoffs, previous_tokens)
-            tokens = self._tokens(cutoffs, end)
-            shared = previous_tokens
-            if cutoffs != previous and previous_tokens:
-                shared = min(previous_tokens, self._shared(previous, cutoffs))
-                breaks += 1
-            for bill in self._bills:
-                bill.pay_request(tokens, shared)
-            largest = max(largest, tokens)
-            previous, previous_tokens = cutoffs, tokens
-        facts = self._facts(*requests[-1])
-        return Outcome(*_costs(self._bills), facts, breaks, largest, len(self._written))
+                _write_summaries(parts, written, cutoffs, prefix_tokens=tokens, bills=bills)
+            before, now = (_sent(parts, *each) for each in ((previous, previous_end), (cutoffs, end)))
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(now, before, strict=False))
+            shared = min(tokens, stage.base_tokens + sum(now[piece] for piece, _ in same))
+            breaks += tokens > 0
+            tokens = stage.base_tokens + sum(now.values())
+        for bill in bills.values():
+            bill.pay_request(tokens, shared)
+        previous, previous_end, largest = cutoffs, end, max(largest, tokens)
+    block = parts.summaries.entries(parts.segments_before(previous.summarized))
+    kept = [parts.entries(previous.level_of(at), at) for at in range(previous.dropped, previous_end)]
+    facts = stage.known_facts("\n".join(text_of(each.item) for each in chain(block, *kept)))
+    return Outcome(bills, facts, breaks, largest, len(written))
 
-    def _write(self, cutoffs: Cutoffs, prefix_tokens: int) -> None:
-        index, counter = self._parts.summaries, self._stage.counter
-        for target in index.desired(self._parts.segments_before(cutoffs.summarized)):
-            self._written[target.segment] = write_summary(target, counter)
-            first = target.turns[0].index
-            start = self._parts.start_of(first)
-            end = self._parts.start_of(first + len(target.turns))
-            source = self._parts.tokens(DetailLevel.TOOL_FACTS, start, end)
-            output = int(MODEL_SHARE * (target.max_tokens + target.max_state_tokens))
-            for bill in self._bills:
-                bill.pay_summary(prefix_tokens, source, output)
-        self._block_tokens.clear()
 
-    def _block(self, cutoffs: Cutoffs) -> int:
-        if cutoffs.summarized not in self._block_tokens:
-            segments = self._parts.segments_before(cutoffs.summarized)
-            self._block_tokens[cutoffs.summarized] = self._parts.summaries.tokens(segments)
-        return self._block_tokens[cutoffs.summarized]
+def _sent(parts: PartsByDetail, cutoffs: Cutoffs, end: int) -> dict[tuple[object, ...], int]:
+    """What a request holds behind its instructions, in order, and how many tokens each piece takes."""
+    note = parts.note(cutoffs.summarized, cutoffs.dropped)
+    levels = ((at, cutoffs.level_of(at)) for at in range(cutoffs.dropped, end))
+    return {
+        ("summaries", cutoffs.summarized): parts.summaries.tokens(parts.segments_before(cutoffs.summarized)),
+        ("note", cutoffs.dropped): parts.counter.entries(note).tokens,
+        **{(at, level): parts.tokens(level, at, at + 1) for at, level in levels},
+    }
 
-    def _tokens(self, cutoffs: Cutoffs, end: int) -> int:
-        return (
-            self._stage.base_tokens + self._block(cutoffs) + self._note(cutoffs) + self._sent(cutoffs, 0, end)
-        )
 
-    def _note(self, cutoffs: Cutoffs) -> int:
-        return self._stage.counter.entries(self._parts.note(cutoffs.summarized, cutoffs.dropped)).tokens
-
-    def _sent(self, cutoffs: Cutoffs, start: int, end: int) -> int:
-        tokens = 0
-        for level in SENT_LEVELS:
-            first = max(start, cutoffs.ends[level + 1])
-            if first < end:
-                tokens += self._parts.tokens(level, first, end)
-                end = first
-        return tokens
-
-    def _shared(self, previous: Cutoffs, cutoffs: Cutoffs) -> int:
-        """How much of the request before this one begins with."""
-        if cutoffs.summarized != previous.summarized:
-            return self._stage.base_tokens
-        shared = self._stage.base_tokens + self._block(cutoffs)
-        if cutoffs.dropped != previous.dropped:
-            return shared
-        longest = max(cutoffs.ends)
-        changed = next(
-            at for at in range(longest + 1) if cutoffs.level_of(at) != previous.level_of(at) or at == longest
-        )
-        return shared + self._note(cutoffs) + self._sent(cutoffs, 0, changed)
-
-    def _facts(self, end: int, cutoffs: Cutoffs) -> float:
-        parts = self._parts
-        block = parts.summaries.entries(parts.segments_before(cutoffs.summarized))
-        sent = [parts.entries(cutoffs.level_of(at), at) for at in range(cutoffs.dropped, end)]
-        return self._stage.known_facts("\n".join(text_of(each.item) for each in chain(block, *sent)))
+def _write_summaries(
+    parts: PartsByDetail,
+    written: dict[Segment, Summary],
+    cutoffs: Cutoffs,
+    *,
+    prefix_tokens: int,
+    bills: Mapping[str, Bill],
+) -> None:
+    """Write the summaries that these cutoffs need, and pay for them."""
+    for target in parts.summaries.desired(parts.segments_before(cutoffs.summarized)):
+        written[target.segment] = write_summary(target, parts.counter)
+        start, end = (parts.start_of(target.first_turn - 1 + turns) for turns in (0, len(target.turns)))
+        source = parts.tokens(DetailLevel.TOOL_FACTS, start, end)
+        output = int(MODEL_SHARE * (target.max_tokens + target.max_state_tokens))
+        for bill in bills.values():
+            bill.pay_summary(prefix_tokens, source, output)
 
 
 # --- Open WebUI ----------------------------------------------------------------------------------------------
@@ -389,7 +349,7 @@ def play_open_webui(stage: Stage, billed: Mapping[str, CachePrices]) -> Outcome:
             new_first = part.turn - kept_turns
             read = messages(start, end)
             source = sum(map(counter.text, read)) + (OPEN_WEBUI_SUMMARY_TOKENS if summary else 0)
-            for bill in bills:
+            for bill in bills.values():
                 bill.summaries_cost += source + INSTRUCTION_TOKENS + OUTPUT_PRICE * OPEN_WEBUI_SUMMARY_TOKENS
             replaced = messages(start, parts.start_of(new_first))
             found = [sentence for text in replaced for sentence in sentences_with_details(text)][::2]
@@ -400,12 +360,12 @@ def play_open_webui(stage: Stage, billed: Mapping[str, CachePrices]) -> Outcome:
             fixed = stage.base_tokens + OPEN_WEBUI_SUMMARY_TOKENS
             tokens = fixed + parts.tokens(DetailLevel.FULL, start, end)
         turn = part.turn
-        for bill in bills:
+        for bill in bills.values():
             bill.pay_request(tokens, min(shared, tokens))
         previous_tokens, largest = tokens, max(largest, tokens)
     kept = (text_of(e.item) for part in parts.parts[parts.start_of(first) :] for e in part.entries)
     facts = stage.known_facts("\n".join([*summary, *kept]))
-    return Outcome(*_costs(bills), facts, breaks, largest, breaks)
+    return Outcome(bills, facts, breaks, largest, breaks)
 
 
 # --- the cells -----------------------------------------------------------------------------------------------
@@ -477,8 +437,7 @@ def _over(cost: float, rival: float) -> float:
 
 def _held(outcome: Outcome) -> dict[str, float]:
     """All of an outcome but its costs."""
-    numbers = {name: value for name, value in asdict(outcome).items() if "costs" not in name}
-    return {name: round(value, 3) for name, value in numbers.items()}
+    return {name: round(getattr(outcome, name), 3) for name in ("facts", "breaks", "largest", "summaries")}
 
 
 BENCHMARKS = {"aims": partial(measure_aims, SHAPES, WINDOWS_TOKENS)}

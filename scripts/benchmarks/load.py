@@ -1,8 +1,8 @@
 """How one worker bears many answers that begin at once, and what each of them costs it.
 
 Lone requests beside bare httpx, in turns; and bursts of answers that begin together, first short ones, which show what
-a request costs, then long ones side by side. Each of these in a process of its own, with uvloop and a SQLite file with
-the pool and the settings of Open WebUI's own (`internal/db.py`). `bare` is httpx alone.
+a request costs, then long ones side by side. Each of these in a process of its own, with uvloop and a SQLite file like
+Open WebUI's. `bare` is httpx alone.
 
 The stand-in thinks about each request, which on a small machine takes longer than what is measured. So it is asked once
 for each kind of answer, and another process sends its bytes again: an event at a time, paced where the request says so.
@@ -24,21 +24,21 @@ from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import sqlalchemy as sa
 import uvloop
-from sqlalchemy.ext.asyncio import create_async_engine
+from starlette.requests import Request
+from starlette.responses import Response
 
-from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.pipe import Pipe
-from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.worker import Host
 from scripts.benchmarks._chats import message
-from scripts.harness.database import SQLITE_SETTINGS, set_up_sqlite
-from scripts.harness.page import KEY, SECRET_KEY, FakeRecords
+from scripts.harness.page import KEY, PipeInProcess
 from scripts.standin import StandIn
+from scripts.standin.server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from starlette.types import Receive, Scope, Send
+
+    from open_webui_openrouter_pipe.pipe import Pipe
 
 MODEL = "openai/gpt-5.2"
 BURSTS = (30, 100, 300)
@@ -48,13 +48,7 @@ LONE_REQUESTS = 40
 _WATCH_SECONDS = 0.005
 _FINISH_SECONDS = 3.0
 """What is written beside the requests is written by then."""
-_HOST_SETTINGS = (
-    *SQLITE_SETTINGS,
-    "cache_size=-65536",
-    "temp_store=MEMORY",
-    "mmap_size=268435456",
-    "journal_size_limit=67108864",
-)
+_HEAD = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
 _AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
 _DIRECTIVES = re.compile(rb"deltas=(\d+)\D+delay=([\d.]+)")
 
@@ -90,7 +84,7 @@ def request_body(text: str) -> dict[str, Any]:
 
 
 class Replies:
-    """HTTP/1.1 as far as httpx speaks it, with the list of models, and answers by how many deltas they have."""
+    """The list of models, and answers by how many deltas they have."""
 
     def __init__(self) -> None:
         with StandIn() as standin, httpx.Client(base_url=standin.base_url, headers=_AUTHORIZED) as client:
@@ -101,42 +95,26 @@ class Replies:
                 frames = answer.content.split(b"\n\n")
                 self._answers[deltas] = [frame + b"\n\n" for frame in frames if frame]
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection until the client leaves."""
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
-                body = await reader.readexactly(int(length[1])) if length else b""
-                if head.startswith(b"POST"):
-                    await self._stream(writer, body)
-                else:
-                    kind = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-                    writer.write(kind + b"content-length: %d\r\n\r\n%b" % (len(self._models), self._models))
-        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-    async def _stream(self, writer: asyncio.StreamWriter, body: bytes) -> None:
-        named = _DIRECTIVES.search(body)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request = Request(scope, receive)
+        if request.method == "GET":
+            await Response(self._models, media_type="application/json")(scope, receive, send)
+            return
+        named = _DIRECTIVES.search(await request.body())
         assert named
-        kind = b"content-type: text/event-stream\r\ntransfer-encoding: chunked"
-        writer.write(b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" % kind)
+        await send(_HEAD)
         for frame in self._answers[int(named[1])]:
             if (pace_seconds := float(named[2])) and b"output_text.delta" in frame:
                 await asyncio.sleep(pace_seconds)
-            writer.write(b"%x\r\n%b\r\n" % (len(frame), frame))
-        writer.write(b"0\r\n\r\n")
-        await writer.drain()
+            await send({"type": "http.response.body", "body": frame, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _serve() -> None:
-    ended = asyncio.Event()
-    server = await asyncio.start_server(Replies().serve, "127.0.0.1", 0, backlog=1024)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api/v1", flush=True)
-    await ended.wait()
+def _serve() -> None:
+    with LoopbackServer(Replies()) as server:
+        print(f"{server.url}/api/v1", flush=True)
+        signal.pause()
 
 
 # --- the worker ----------------------------------------------------------------------------------------------
@@ -145,23 +123,12 @@ async def _serve() -> None:
 async def _work(what: str, base_url: str) -> dict[str, Any]:
     """Measure in a worker that was just started and has answered once."""
     with tempfile.TemporaryDirectory() as folder:
-        connect: dict[str, Any] = {"check_same_thread": False}
-        pool = {"pool_size": 512, "pool_timeout": 30, "pool_recycle": 3600}
-        engine = create_async_engine(f"sqlite+aiosqlite:///{folder}/webui.db", connect_args=connect, **pool)
-        sa.event.listen(engine.sync_engine, "connect", lambda each, _: set_up_sqlite(each, _HOST_SETTINGS))
-        app = App(Host(Database(engine), FakeRecords(), SECRET_KEY))
-        pipe = Pipe(lambda: app)
-        pipe.valves = Pipe.Valves(API_KEY=KEY, BASE_URL=base_url)
-        try:
-            await pipe.pipes()
+        host = PipeInProcess(Path(folder), base_url=base_url, COST_LINE="forecast")
+        async with host as pipe:
             await _first_token(pipe, "warm", prompt(1))
-            await app.idle()
+            await host.app.idle()
             await asyncio.sleep(_FINISH_SECONDS)
             return await (_lone(pipe, base_url) if what == "lone" else _burst(pipe, base_url, int(what)))
-        finally:
-            await app.idle()
-            await app.aclose()
-            await engine.dispose()
 
 
 async def _first_token(pipe: Pipe, chat_id: str, text: str) -> float:
@@ -254,6 +221,6 @@ BENCHMARKS = {"load": run}
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        uvloop.run(_serve())
+        _serve()
     else:
         json.dump(uvloop.run(_work(*sys.argv[1:])), sys.stdout)

@@ -3,9 +3,9 @@
 Each chat is held with a stand-in whose model says the chat's own lines; its texts are always the same.
 
 `compaction`: the agent's chat of the context benchmark (80 turns of four requests, with a tool) and a plain one (240
-turns, no tools), in a window of 128,000 tokens, with either aim. All requests are priced by the stand-in's model of the
-providers' caches, 20 seconds apart, those for summaries included, with what they say. What the answers say costs the
-same everywhere and is omitted. Costs are thousands of base-token equivalents: dollars divided by the plain input price.
+turns, no tools), in a window of 128,000 tokens, with either aim. All requests are billed by the stand-in, 20 seconds
+apart, those for summaries included, with what they say. What the answers say costs the same everywhere and is omitted.
+Costs are thousands of base-token equivalents: dollars divided by the plain input price.
 
 `prices`: the input of each turn as it was expected to cost before it was sent, against its bill, with pauses in which
 the cache stays warm or gets cold. Goal: within 10 % in 95 % of the turns.
@@ -21,25 +21,20 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from decimal import Decimal
-from functools import cache
-from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 from open_webui_openrouter_pipe.turn.bill import Spending
 from scripts.benchmarks._chats import TOOL, Chat, agent_chat, plain_chat
-from scripts.benchmarks.context import SECONDS_BETWEEN_REQUESTS, vocabulary
+from scripts.benchmarks.context import SECONDS_BETWEEN_REQUESTS
 from scripts.harness.page import Page, PipeInProcess
-from scripts.standin import Options, StandIn, catalogue
-from scripts.standin.cache import PromptCache
-from scripts.standin.prompt import PromptReader, local_tokenizer
-from scripts.standin.summaries import FIELDS, is_summary_request
+from scripts.standin import StandIn, catalogue
+from scripts.standin.summaries import FIELDS, instruction
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
     from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.planning.plan import Plan
@@ -69,19 +64,12 @@ MANY_ROUNDS = 1_000_000
 # --- the model -----------------------------------------------------------------------------------------------
 
 
-class Sent(NamedTuple):
-    """A request as the provider gets it; `summary_tokens` is what it says when it is one for a summary."""
-
-    body: Json
-    summary_tokens: int = 0
-
-
 class Actor(StandIn):
     """A stand-in whose model says a chat's lines, whatever the request holds, and sums up when asked to."""
 
-    def __init__(self, chat: Chat) -> None:
-        super().__init__(Options(orders=self._orders))
-        self._chat = chat
+    def __init__(self, chat: Chat, seconds_between: float) -> None:
+        super().__init__(orders=self._orders)
+        self._chat, self._seconds_between = chat, seconds_between
         self._lines: Iterator[str] = iter(())
         self._rand = random.Random(7)  # noqa: S311 - a seeded simulation
 
@@ -106,39 +94,40 @@ class Actor(StandIn):
             raise ValueError(f"{len(left)} lines were not said; errors: {failed}")
         found = [record for record in self.responses if record.usage]
         for record in found:
-            self.service.requests.remove(record)
+            self.log.remove(record)
         return found
 
-    def sent(self) -> Iterator[Sent]:
-        """The same as what costs."""
-        for record in self.finished():
-            said_tokens: int = (record.usage or {})["output_tokens"]
-            yield Sent(record.body, said_tokens if is_summary_request(record.body) else 0)
-
     def _orders(self, body: Json) -> str:
-        if not is_summary_request(body):
+        self.advance(self._seconds_between)
+        if not instruction(body):
             return next(self._lines)
         text = " ".join(self._rand.choices(self._chat.system.split(), k=SUMMARY_WORDS))
         fields = {FIELDS[0]: text, **{name: [] for name in FIELDS[1:]}}
         return f"text={json.dumps(json.dumps(fields))}"
 
 
-def piped(chat: Chat, model_id: str, **valves: Any) -> list[Sent]:
-    """The chat through the pipe in this process; prices, and so its decisions, are the model's."""
+def piped(chat: Chat, model_id: str, **valves: Any) -> list[RecordedRequest]:
+    """The requests of a chat through the pipe in this process; prices, and so its decisions, are the model's."""
 
-    async def play() -> list[Sent]:
-        return [sent async for actor in _turns(chat, model_id, **valves) for sent in actor.sent()]
+    async def play() -> list[RecordedRequest]:
+        turns = _turns(chat, model_id, seconds_between=SECONDS_BETWEEN_REQUESTS, **valves)
+        return [record async for actor in turns for record in actor.finished()]
 
     return asyncio.run(play())
 
 
 async def _turns(
-    chat: Chat, model_id: str, *, clock: Callable[[], float] = time.time, **valves: Any
+    chat: Chat,
+    model_id: str,
+    *,
+    clock: Callable[[], float] = time.time,
+    seconds_between: float = 0.0,
+    **valves: Any,
 ) -> AsyncGenerator[Actor]:
     """The actor after each turn, and after what the pipe does while the user reads."""
     outputs = chat.outputs()
     tools = {TOOL: lambda given: outputs[given["query"]]} if outputs else {}
-    with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor:
+    with tempfile.TemporaryDirectory() as folder, Actor(chat, seconds_between) as actor:
         host = PipeInProcess(Path(folder), base_url=actor.base_url, clock=clock, **valves)
         async with host as pipe:
             page = Page(pipe, model_id, tools=tools)
@@ -172,37 +161,28 @@ def _own(chat: Chat, market: str, aim: str) -> Amounts:
     return billed(piped(chat, MARKETS[market], CONTEXT_AIM=aim), MARKETS[market])
 
 
-def billed(sent: Iterable[Sent], model_id: str) -> Amounts:
+def billed(requests: Sequence[RecordedRequest], model_id: str) -> Amounts:
     """What requests to a model cost, in thousands of base tokens, dollars, tokens and requests."""
-    model, cache = catalogue.BY_ID[model_id].cached, PromptCache()
-    kilotoken, costs = 1000 * model.prices.prompt, {True: [Decimal(0)], False: [Decimal(0)]}
-    answers = []
-    for number, each in enumerate(sent):
-        segments = reader().read(each.body, {}).segments
-        usage = cache.account(model, "chat", segments, number * SECONDS_BETWEEN_REQUESTS)
-        output_cost = each.summary_tokens * model.prices.completion
-        costs[each.summary_tokens > 0].append(usage.input_cost + output_cost)
-        if not each.summary_tokens:
-            answers.append(usage)
-    tokens = [usage.input_tokens for usage in answers]
-    cost = sum(chain(*costs.values()))
+    kilotoken = 1000 * float(catalogue.BY_ID[model_id].cached.prices.prompt)
+    answers, summaries = (
+        [record.usage or {} for record in requests if record.is_summary is is_summary]
+        for is_summary in (False, True)
+    )
+    summaries_cost = sum(usage["cost"] for usage in summaries)
+    cost = summaries_cost + sum(usage["cost_details"]["upstream_inference_input_cost"] for usage in answers)
+    tokens = [usage["input_tokens"] for usage in answers]
     return {
-        "cost_kilotokens": round(float(cost / kilotoken)),
-        "of_which_summaries": round(float(sum(costs[True]) / kilotoken)),
-        "dollars": round(float(cost), 3),
-        "summaries": len(costs[True]) - 1,
+        "cost_kilotokens": round(cost / kilotoken),
+        "of_which_summaries": round(summaries_cost / kilotoken),
+        "dollars": round(cost, 3),
+        "summaries": len(summaries),
         "answers": len(answers),
         "average_context_tokens": round(statistics.mean(tokens)),
         "largest_context_tokens": max(tokens),
-        "cached_share": round(sum(usage.cached_tokens for usage in answers) / sum(tokens), 3),
+        "cached_share": round(
+            sum(usage["input_tokens_details"]["cached_tokens"] for usage in answers) / sum(tokens), 3
+        ),
     }
-
-
-@cache
-def reader() -> PromptReader:
-    """Counts like the stand-in, by o200k_base where its vocabulary lies in the cache directory."""
-    vocabulary("o200k_base")
-    return PromptReader(local_tokenizer())
 
 
 # --- forecasts -----------------------------------------------------------------------------------------------

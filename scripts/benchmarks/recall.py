@@ -16,7 +16,6 @@ import re
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -168,18 +167,19 @@ class Stage:
     def plan(self, text: str = SMALL_TALK[0], *, recall: bool) -> Plan:
         """The plan of the request whose last message is this text, with all summaries that it requires."""
         conversation = self._conversation if text == SMALL_TALK[0] else self.conversation(text)
-        fit = partial(
-            plan,
-            conversation,
-            replace(RECALLING, recall=recall),
-            model=self._model,
-            counter=self._counter,
-            caches=self._caches,
-        )
-        while (planned := fit(summaries=AvailableSummaries(self._summaries, "request"))).required_summaries:
+        while True:
+            planned = plan(
+                conversation,
+                replace(RECALLING, recall=recall),
+                model=self._model,
+                counter=self._counter,
+                caches=self._caches,
+                summaries=AvailableSummaries(self._summaries, "request"),
+            )
             for target in planned.required_summaries:
                 self._summaries[target.segment] = write_summary(target, self._counter)
-        return planned
+            if not planned.required_summaries:
+                return planned
 
     def conversation(self, text: str) -> Conversation:
         """The chat with this last message, as the pipe reads it."""

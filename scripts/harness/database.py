@@ -10,7 +10,17 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from open_webui_openrouter_pipe.store.database import Database
 
 DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-SQLITE_SETTINGS = ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=5000")
+SQLITE_SETTINGS = (
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    "busy_timeout=5000",
+    "cache_size=-65536",
+    "temp_store=MEMORY",
+    "mmap_size=268435456",
+    "journal_size_limit=67108864",
+)
+"""Those of Open WebUI, as is the size of the pool (`internal/db.py`)."""
+SQLITE_POOL_SIZE = 512
 
 
 class _OwnDatabase(Database):
@@ -24,15 +34,15 @@ class _OwnDatabase(Database):
 def open_database(url: str, **options: Any) -> Database:
     """Open the database at a `sqlite:` or `postgresql:` address; the options are those of `Database`."""
     scheme, separator, rest = url.partition("://")
-    engine = create_async_engine(f"{DRIVERS.get(scheme, scheme)}{separator}{rest}")
+    pool = {"pool_size": SQLITE_POOL_SIZE} if scheme == "sqlite" else {}
+    engine = create_async_engine(f"{DRIVERS.get(scheme, scheme)}{separator}{rest}", **pool)
     if engine.dialect.name == "sqlite":
-        sa.event.listen(engine.sync_engine, "connect", lambda connection, _: set_up_sqlite(connection))
+        sa.event.listen(engine.sync_engine, "connect", lambda connection, _: _set_up(connection))
     return _OwnDatabase(engine, **options)
 
 
-def set_up_sqlite(connection: Any, settings: tuple[str, ...] = SQLITE_SETTINGS) -> None:
-    """Make a new connection one on which readers do not wait, and writers wait for each other."""
+def _set_up(connection: Any) -> None:
     cursor = connection.cursor()
-    for setting in settings:
+    for setting in SQLITE_SETTINGS:
         cursor.execute(f"PRAGMA {setting}")
     cursor.close()

@@ -152,11 +152,13 @@ class Page:
     ) -> None:
         self._pipe = pipe
         self.system = ""
-        self._valves = valves
         self._tools = tools or {}
         self.model = model
         self.chat_id = chat_id
-        self.user_id = user_id
+        self.user: Json = {"id": user_id, "valves": valves}
+        self.attached: Sequence[Json] = ()
+        """To the first message."""
+        self.parameters: Mapping[str, Any] = {}
         self.turns: list[tuple[str, Answer]] = []
 
     async def ask(self, text: str) -> Answer:
@@ -172,6 +174,11 @@ class Page:
         """Send a message and return the pipe's own stream, which the caller closes."""
         return self._events(self._new_answer(text))
 
+    async def title(self) -> None:
+        """Ask for a title, as Open WebUI does after the first answer."""
+        messages = [{"role": "user", "content": "### Task:\nGenerate a concise title for: Is it warm?"}]
+        await self._call({**self.body(), "messages": messages, "stream": False}, "title_generation")
+
     async def complete(self, text: str) -> Json:
         """Send a message without streaming and return what the pipe returns."""
         self._new_answer(text)
@@ -182,6 +189,9 @@ class Page:
         messages: list[Json] = [{"role": "system", "content": self.system}] if self.system else []
         for text, answer in self.turns:
             messages += [{"role": "user", "content": text}, *as_messages(answer.output)]
+        if self.attached:
+            first = next(message for message in messages if message["role"] == "user")
+            first["content"] = [{"type": "text", "text": first["content"]}, *self.attached]
         return messages
 
     def body(self) -> Json:
@@ -190,7 +200,7 @@ class Page:
         functions = [{"name": name, "description": name, "parameters": parameters} for name in self._tools]
         tools = [{"type": "function", "function": function} for function in functions]
         body = {"model": f"openrouter.{self.model}", "messages": self.messages(), "stream": True}
-        return {**body, **({"tools": tools} if tools else {})}
+        return {**body, **({"tools": tools} if tools else {}), **self.parameters}
 
     def _new_answer(self, text: str) -> Answer:
         answer = Answer()
@@ -209,11 +219,9 @@ class Page:
                 answer.output = [*earlier, *output]
             yield event
 
-    async def _call(self, body: Json) -> Any:
+    async def _call(self, body: Json, task: str | None = None) -> Any:
         metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
-        return await self._pipe.pipe(
-            body, __user__={"id": self.user_id, "valves": self._valves}, __metadata__=metadata
-        )
+        return await self._pipe.pipe(body, __user__=self.user, __metadata__=metadata, __task__=task)
 
     async def _round(self, answer: Answer) -> None:
         async for _ in self._events(answer):

@@ -15,18 +15,10 @@ from typing import TYPE_CHECKING, TypeGuard
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
+_OPPOSITES: tuple[tuple[type[ast.cmpop], type[ast.cmpop]], ...] = (
+    (ast.Eq, ast.NotEq), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)
+)  # fmt: skip
+_COMPARISONS = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1])}
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -44,7 +36,6 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 Node = ast.expr | ast.stmt
 
 _PROSE_WORDS = 4
-_TEXT_SHARE = 0.5
 _LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 _NEVER_CHANGED = {"__slots__", "__all__", "__match_args__"}
 
@@ -75,19 +66,8 @@ class Mutant:
         return f"{self.path} | {self.old} → {self.new}"
 
 
-def is_text(source: str) -> bool:
-    """True for a module that carries prose, or a table of words, more than code."""
-    nodes = list(ast.walk(ast.parse(source)))
-    documentation = {id(node.value) for node in nodes if _is_bare_string(node)}
-    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in documentation]
-    prose = sum(len(text) for text in texts if isinstance(text, str) and _is_prose(text))
-    return prose > _TEXT_SHARE * sum(len(line.strip()) for line in source.splitlines())
-
-
 def mutants(path: str, source: str) -> list[Mutant]:
-    """All mutants of a module, in the order of its lines; none for a module of texts."""
-    if is_text(source):
-        return []
+    """All mutants of a module, in the order of its lines."""
     finder = _Finder(path, source)
     finder.visit(ast.parse(source))
     return sorted(finder.found, key=lambda mutant: (mutant.start, mutant.end, mutant.text))

@@ -7,6 +7,5 @@ replayed reasoning is judged, ``cache`` how prompt caching is counted and priced
 """
 
 from .server import StandIn
-from .state import Options
 
-__all__ = ["Options", "StandIn"]
+__all__ = ["StandIn"]

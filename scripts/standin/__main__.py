@@ -6,7 +6,7 @@ import argparse
 import signal
 import threading
 
-from . import Options, StandIn
+from . import StandIn
 
 DEMO_PACE_SECONDS = 0.03
 DEFAULT_PORT = 8399
@@ -21,7 +21,7 @@ def main() -> None:
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    with StandIn(Options(pace_seconds=options.pace), port=options.port) as standin:
+    with StandIn(pace_seconds=options.pace, port=options.port) as standin:
         print(f"stand-in at {standin.base_url}", flush=True)
         stopped.wait()
 

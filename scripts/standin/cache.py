@@ -107,10 +107,6 @@ class PromptCache:
         written = found.written if model.rule.writes_billed else 0
         return Usage(total, found.cached, written, _input_cost(model, total, found.cached, written))
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._expiry.clear()
-
 
 @dataclass(frozen=True, slots=True)
 class _Found:

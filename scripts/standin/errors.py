@@ -3,7 +3,7 @@
 Owns the shapes, and with ``errors.json`` the documented answer for each status; decides nothing about when an
 error is due. Family A is the router's and the providers' (an integer code and metadata), family B is the
 validation of /responses (a string code), family C is a failed response object with HTTP status 200. Gateway
-errors in front of the service are HTML pages, a line of text, or nothing.
+errors in front of the service are HTML pages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-Family = Literal["A", "B", "C", "html", "text", "empty"]
+Family = Literal["A", "B", "C", "html"]
 
 USER_ID = "user_standin"
 HTML_PAGE = (
@@ -37,16 +37,9 @@ class RefusalError(Exception):
     headers: dict[str, str] = field(default_factory=dict)
 
     def body(self) -> str:
-        """The body as sent: a JSON text, an HTML page, a line, or nothing."""
-        plain = {"html": HTML_PAGE.format(status=self.status, message=self.message), "text": self.message}
-        return plain.get(self.family, "") if self.content_type().startswith("text/") else self._json()
-
-    def content_type(self) -> str:
-        """The media type that belongs to the body."""
-        kinds = {"html": "text/html; charset=UTF-8", "text": "text/plain", "empty": "text/plain"}
-        return kinds.get(self.family, "application/json")
-
-    def _json(self) -> str:
+        """The body as sent: a JSON text, or an HTML page."""
+        if self.family == "html":
+            return HTML_PAGE.format(status=self.status, message=self.message)
         if self.family == "B":
             error: dict[str, Any] = {"code": "invalid_prompt", "message": self.message}
             return json.dumps({"error": error, "metadata": self.metadata}, ensure_ascii=False)
@@ -56,13 +49,13 @@ class RefusalError(Exception):
         return json.dumps({"error": error, "user_id": USER_ID}, ensure_ascii=False)
 
 
-_ANSWERS: dict[str, list[RefusalError]] = TypeAdapter(dict[str, list[RefusalError]]).validate_json(
-    Path(__file__).with_suffix(".json").read_bytes()
-)
-KNOWN = {refusal.status: refusal for refusal in _ANSWERS["documented"]}
+KNOWN: dict[int, RefusalError] = {
+    refusal.status: refusal
+    for refusal in TypeAdapter(list[RefusalError]).validate_json(
+        Path(__file__).with_suffix(".json").read_bytes()
+    )
+}
 """The documented answer for each status."""
-(OWN_RATE_LIMIT,) = _ANSWERS["own rate limit"]
-"""The service's own daily limit for free models, with its headers."""
 
 
 def documented(status: int) -> RefusalError:

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .catalogue import DATA
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,25 +23,7 @@ Item = dict[str, Any]
 
 WORD = re.compile(r"\s*\S+|\s+")
 ARGUMENT_PIECE_CHARS = 8
-ECHOED: dict[str, Any] = {
-    "max_output_tokens": None,
-    "temperature": 1,
-    "top_p": 1,
-    "presence_penalty": 0,
-    "frequency_penalty": 0,
-    "top_logprobs": 0,
-    "max_tool_calls": None,
-    "metadata": {},
-    "background": False,
-    "safety_identifier": None,
-    "prompt_cache_key": None,
-    "prompt_cache_options": None,
-    "instructions": None,
-    "tool_choice": "auto",
-    "parallel_tool_calls": True,
-    "truncation": "disabled",
-    "text": {"format": {"type": "text"}},
-}
+ECHOED: dict[str, Any] = DATA["echoed"]
 """The fields of a request that its response shows, as they are where the request does not say."""
 
 
@@ -117,10 +101,10 @@ def stream(response: Response) -> Iterator[Event]:
 
 
 def _unnumbered(response: Response) -> Iterator[Event]:
-    delivery, cut = response.plan.delivery, response.plan.cut
+    cut = response.plan.cut
     yield {"type": "response.created", "response": response.head("in_progress")}
     yield {"type": "response.in_progress", "response": response.head("in_progress")}
-    if delivery.unknown_event:
+    if response.plan.unknown_event:
         yield {"type": "response.standin_novelty.delta", "delta": "unforeseen"}
     deltas = 0
     for event in _body(response):
@@ -151,11 +135,10 @@ def is_delta(event: Event) -> bool:
 
 
 def _body(response: Response) -> Iterator[Event]:
-    delivery = response.plan.delivery
     for index, item in enumerate(response.output):
-        whole = item if delivery.late_seals else response.sealed(item)
-        if delivery.late_arguments and "arguments" in whole:
-            whole = {**whole, "arguments": ""}
+        whole = response.sealed(item)
+        if response.plan.late:
+            whole = {**item, "arguments": ""} if "arguments" in item else item
         begun, between = _parts_of(whole)
         added = {"type": "output_item.added", "item": {**begun, "status": "in_progress"}}
         for event in (added, *between, {"type": "output_item.done", "item": whole}):
@@ -191,10 +174,6 @@ def _parts_of(item: Item) -> tuple[Item, list[Event]]:
             deltas = [{"type": f"{kind}.delta", **at, "delta": piece} for piece in pieces]
             done = {"type": f"{kind}.done", **at, "name": item["name"], "arguments": arguments}
             return {**item, "arguments": ""}, [*deltas, done]
-        case "web_search_call" as kind:
-            return bare, [
-                {"type": f"{kind}.{stage}", **at} for stage in ("in_progress", "searching", "completed")
-            ]
         case "image_generation_call" as kind:
             partial = {"partial_image_b64": item["result"], "partial_image_index": 0}
             stages = {"in_progress": {}, "generating": {}, "partial_image": partial, "completed": {}}

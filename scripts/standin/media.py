@@ -1,8 +1,7 @@
 """Whether the media of a request are what they are said to be, and what the model can read and draw.
 
-Owns the judgement by content: magic bytes, formats, sizes, modalities, and which documents OpenRouter's parser reads.
-Sizes are this stand-in's own limits. A request that does not pass raises ``RefusalError``; its schema has been judged
-before.
+Owns the judgement by content: magic bytes, formats, modalities, and which documents the router's parser reads.
+A request that does not pass raises ``RefusalError``; its schema has been judged before.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from .catalogue import Model
 
-MAX_BYTES = {"image": 20 * 1024 * 1024, "file": 50 * 1024 * 1024, "video": 50 * 1024 * 1024}
 SOURCES = {"image": ("image_url",), "file": ("file_data", "file_url"), "video": ("video_url",), "audio": ()}
 """The kinds of parts behind ``input_``, and the fields that may hold what they show; audio has its own form."""
 ASPECT_RATIOS = ("1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9")
@@ -134,7 +132,7 @@ def _check_part(part: dict[str, Any], medium: str, model: Model) -> None:
 
 
 def _check_source(source: str, medium: str, model: Model) -> None:
-    """An https URL, or a data URL of a known type whose content is of that type and not too large."""
+    """An https URL, or a data URL of a known type whose content is of that type."""
     if source.startswith("https://"):
         return
     if not (head := DATA_URL.match(source)):
@@ -146,8 +144,6 @@ def _check_source(source: str, medium: str, model: Model) -> None:
         raise provider_error(model.provider, f"Unsupported or empty {medium}: {kind}")
     if kind in MAGIC and not MAGIC[kind](content):
         raise provider_error(model.provider, f"The content of the {medium} is not {kind}.")
-    if len(content) > MAX_BYTES[medium]:
-        raise router_error(413, f"The {medium} is larger than {MAX_BYTES[medium]} bytes")
 
 
 def _decoded(text: str) -> bytes | None:

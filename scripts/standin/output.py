@@ -34,12 +34,10 @@ ENCRYPTED_CONTENT = "reasoning.encrypted_content"
 PREFIXES = {
     "message": "msg_tmp_",
     "function_call": "fc_tmp_",
-    "web_search_call": "ws_",
     "openrouter:web_search": "st_tmp_",
     "openrouter:web_fetch": "st_tmp_",
     "image_generation_call": "ig_",
 }
-SEARCHES = ("web_search_call", "openrouter:web_search")
 ID_CHARS = 24
 RESPONSE_ID_CHARS = 20
 
@@ -75,7 +73,7 @@ def answer(service: Service, record: RecordedRequest, accepted: Accepted, plan: 
 def _bill(used: Usage, model: Model, output: list[Item], tokens: dict[str, int]) -> dict[str, Any]:
     """The ``usage`` object of a response; costs are dollars."""
     kinds = [item["type"] for item in output]
-    searches, fetches = sum(map(kinds.count, SEARCHES)), kinds.count("openrouter:web_fetch")
+    searches, fetches = (kinds.count(f"openrouter:web_{kind}") for kind in ("search", "fetch"))
     output_tokens = sum(tokens.values())
     output_cost, tool_cost = output_tokens * model.cached.prices.completion, searches * SEARCH_DOLLARS
     writes = {"cache_write_tokens": used.cache_write_tokens} if model.rule.writes_billed else {}
@@ -162,7 +160,7 @@ class ItemBuilder:
             cost = self.tokens(item)
             if cost > left:
                 ending = "max_output_tokens" if plan.ending == "completed" else plan.ending
-                return replace(plan, items=(*kept, *_shortened(item, left / cost)), ending=ending)
+                return replace(plan, items=[*kept, *_shortened(item, left / cost)], ending=ending)
             kept.append(item)
             left -= cost
         return plan

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 ReasoningKind = Literal["summary", "raw", "encrypted"]
-SearchKind = Literal["server", "native"]
 Ending = Literal["completed", "max_output_tokens", "content_filter"]
 BreakKind = Literal["failed", "response.error", "nested", "flat", "eof"]
 
@@ -79,29 +78,16 @@ def call(name: str, arguments: str) -> Item:
     return {"type": "function_call", "name": name, "arguments": arguments}
 
 
-def search(query: str, kind: SearchKind, url: str) -> Item:
-    """A web search that the router (server) or the provider (native) has run."""
-    if kind == "native":
-        return {"type": "web_search_call", "action": {"type": "search", "query": query}}
+def search(query: str, url: str) -> Item:
+    """A web search that the router has run."""
     action = {"type": "search", "query": query, "sources": [{"type": "url", "url": url}]}
     return {"type": "openrouter:web_search", "action": action}
-
-
-def fetch(url: str) -> Item:
-    """A web page that the router has read for the model."""
-    page = {"title": "A page", "content": f"The text of {url}.", "httpStatus": 200}
-    return {"type": "openrouter:web_fetch", "url": url, **page}
 
 
 def image(prompt: str, edited: bytes | None = None, aspect_ratio: str = "1:1") -> Item:
     """An image that the model has drawn, from another one where it was asked to edit that."""
     picture = base64.b64encode(draw(prompt, edited, aspect_ratio)).decode()
     return {"type": "image_generation_call", "prompt": prompt, "result": picture}
-
-
-def unknown() -> Item:
-    """An item of a type that no client can know yet."""
-    return {"type": "standin_novelty", "novelty": {"unforeseen": True}}
 
 
 # --- the plan ---
@@ -118,33 +104,22 @@ class Break:
     error_type: str = "provider_unavailable"
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """How the bytes travel: pauses in seconds, the framing, the oddities on the way, or that none ever does."""
-
-    first_delay_seconds: float = 0.0
-    delay_seconds: float = 0.0
-    newline: str = "\n"
-    split_bytes: int = 0
-    comments: int = 2
-    bare_comments: bool = False
-    comment_every: int = 0
-    done: bool = True
-    late_seals: bool = False
-    late_arguments: bool = False
-    unknown_event: bool = False
-    silent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Plan:
-    """A whole response: its items, how it ends, how it travels; or the refusal that takes its place."""
+    """A whole response: its items, how it ends, how it travels; or the refusal that takes its place.
 
-    items: tuple[Item, ...] = ()
+    It travels with pauses in seconds, and with its seals and arguments late, or an unknown event, or never.
+    """
+
+    items: list[Item] = field(default_factory=list)
     ending: Ending = "completed"
     cut: Break | None = None
-    delivery: Delivery = field(default_factory=Delivery)
     refusal: RefusalError | None = None
+    first_delay_seconds: float = 0.0
+    delay_seconds: float = 0.0
+    late: bool = False
+    unknown_event: bool = False
+    silent: bool = False
 
 
 # --- directives ---
@@ -189,7 +164,7 @@ def plain_text(text: str) -> str:
 
 def bracketed(text: str) -> str:
     """The text as directives, whether or not it has their brackets."""
-    return text if OPENING in text else f"{OPENING} {text}{CLOSING}"
+    return text if not text or OPENING in text else f"{OPENING} {text}{CLOSING}"
 
 
 def _directive(text: str, at: int) -> tuple[Directive, int]:

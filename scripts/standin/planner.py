@@ -15,22 +15,23 @@ a summary, Open WebUI's own prompts, the directives of the text, natural chat. I
     quote="..."                                               the final answer is the line of an output of this turn
                                                               that has these words, or that there is none
     cite=URL                          title=                  a url_citation on the final answer
-    search=QUERY                      kind=server|native url= a web search item before the answer
+    search=QUERY                      url=                    a web search item before the answer
     image=PROMPT                                              an image_generation_call before the answer
     refusal="..."                                             a refusal part instead of text
+    echo                                                      the final answer is what asks for a summary
+    mute                                                      no answer, whatever the model thinks
     incomplete=max_output_tokens|content_filter               the answer stops halfway
     deltas=N                                                  the final answer has N deltas
     slow=SECONDS                                              a long answer, ten deltas a second
-    error=STATUS                      family= message= retry_after= own=1              instead of an answer
-                                                              (family A, B, C, html, text or empty)
+    error=STATUS                      family= message= retry_after=                    instead of an answer
+                                                              (family A, B, C or html)
     refuse=PATH                       values=a,b              the provider takes no such parameter, such as
                                                               temperature or reasoning.effort, or no other values
     fail=failed|response.error|nested|flat|eof  after= code= message= type=            in mid-stream
     delay=SECONDS                     first=                  a pause before each delta, before the first byte
-    wire=lf|crlf                      split=BYTES comments=N bare=1 every=N            framing
-    late=seal|arguments|both                                  real values only in response.completed
+    hang                                                      no answer, and no header, until the client leaves
+    late                                                      seals and arguments only in response.completed
     unknown=event|item|both                                   things that no client knows
-    nodone                                                    no "data: [DONE]"
 """
 
 from __future__ import annotations
@@ -44,25 +45,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import validate_call
 
 from . import plan as planned
-from .errors import OWN_RATE_LIMIT, Family, documented, unsupported
+from .errors import Family, documented, unsupported
 from .media import pictures_of
 from .plan import (
     Break,
     BreakKind,
-    Delivery,
     Directive,
     DirectiveError,
     Ending,
     Item,
     Plan,
     ReasoningKind,
-    SearchKind,
-    bracketed,
     parse,
     plain_text,
 )
 from .prompt import ByteTokenizer, input_items, last_user, text_of
-from .summaries import KINDS, SummaryRequest, SummaryTask, task_answer
+from .summaries import instruction, source_of, summary_of, task_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,38 +80,20 @@ REFERENCE = re.compile(r"#\d{6}\b")
 INPUT_ROLES = ("user", "system", "developer")
 
 
-@dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """What the plan depends on: the request read once, each turn's calls and outputs since its last user message."""
+    """An accepted request, read once: its text, its abilities, each turn's calls and outputs since its last message."""
 
-    body: dict[str, Any]
-    model: Model
-    items: list[dict[str, Any]]
-    text: str
-    tools: tuple[str, ...]
-    calls_done: int
-    outputs: tuple[tuple[str, str], ...]
-    modalities: tuple[str, ...]
-    server_tools: frozenset[str]
-
-    @classmethod
-    def of(cls, body: dict[str, Any], model: Model) -> ParsedRequest:
-        """Read an accepted request."""
-        items, tools = input_items(body), body.get("tools") or []
-        turn = items[last_user(items) + 1 :]
-        names = {item["call_id"]: item["name"] for item in items if item.get("type") == "function_call"}
-        outputs = [item for item in turn if item.get("type") == "function_call_output"]
-        return cls(
-            body=body,
-            model=model,
-            items=items,
-            text=_last_user_text(items),
-            tools=tuple(tool["name"] for tool in tools if "name" in tool),
-            calls_done=sum(item.get("type") == "function_call" for item in turn),
-            outputs=tuple((names[item["call_id"]], text_of(item)) for item in outputs),
-            modalities=tuple(body.get("modalities") or ["text"]),
-            server_tools=frozenset(tool["type"] for tool in tools),
-        )
+    def __init__(self, body: dict[str, Any], model: Model) -> None:
+        self.body, self.model, self.items = body, model, input_items(body)
+        self.text = _last_user_text(self.items)
+        turn = self.items[last_user(self.items) + 1 :]
+        names = {item["call_id"]: item["name"] for item in self.items if item.get("type") == "function_call"}
+        outputs = (item for item in turn if item.get("type") == "function_call_output")
+        self.outputs = [(names[item["call_id"]], text_of(item)) for item in outputs]
+        self.calls_done = sum(item.get("type") == "function_call" for item in turn)
+        self.modalities = body.get("modalities") or ["text"]
+        self.server_tools = {tool["type"] for tool in body.get("tools") or []}
+        self.calls_nothing = body.get("tool_choice") == "none"
 
     @property
     def thinks(self) -> bool:
@@ -121,11 +101,6 @@ class ParsedRequest:
         asked = self.body.get("reasoning") or {}
         off = asked.get("enabled") is False or asked.get("effort") == "none"
         return self.model.thinking is not None and self.model.id != "standin/script" and not off
-
-    @property
-    def calls_nothing(self) -> bool:
-        """Whether the request forbids all tools."""
-        return self.body.get("tool_choice") == "none"
 
     @property
     def must_search(self) -> bool:
@@ -155,36 +130,41 @@ class ParsedRequest:
         return "\n\n".join([*lines, f"*{self.model.id}* saw {self.count}."])
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyOptions:
-    """What stands outside the chat: how this stand-in answers.
-
-    ``queued`` are directives that a test has queued; they stand before those of the text. ``summarizer`` is how
-    a summary is made: a kind of ``summaries``, or directives to obey on the way to an honest one.
-    ``pace_seconds`` is the pause between deltas of an answer whose directives set none.
-    """
-
-    queued: str = ""
-    summarizer: str = "keep"
-    pace_seconds: float = 0.0
-    tokenizer: Tokenizer = field(default_factory=ByteTokenizer)
-
-
-def plan_answer(body: dict[str, Any], model: Model, options: ReplyOptions | None = None) -> Plan:
+def plan_answer(
+    body: dict[str, Any],
+    model: Model,
+    queued: str = "",
+    *,
+    summarizer: str = "",
+    pace_seconds: float = 0.0,
+    tokenizer: Tokenizer | None = None,
+) -> Plan:
     """The plan for an accepted request to a model.
+
+    Args:
+        body: The request.
+        model: Whom it is for.
+        queued: Directives that stand before those of the text.
+        summarizer: Directives on the way to a summary.
+        pace_seconds: The pause between deltas of an answer whose directives set none.
+        tokenizer: Counts what a summary may have.
 
     Raises:
         DirectiveError: A directive cannot be read.
     """
-    options = options or ReplyOptions()
-    request = ParsedRequest.of(body, model)
-    draft = Draft(request, plan=Plan(delivery=Delivery(delay_seconds=options.pace_seconds)))
-    draft.obey(parse(options.queued)[0])
-    if asked := SummaryRequest.of(body):
-        return _plan_summary(draft, asked, options)
+    request = ParsedRequest(body, model)
+    draft = Draft(request, Plan(delay_seconds=pace_seconds))
+    draft.obey(read_directives(queued))
+    if instruction(body):
+        if not draft.answered:
+            draft.obey(read_directives(summarizer))
+        draft.think(unasked=request.thinks)
+        if not draft.answered:
+            draft.text = draft.summary(tokenizer or ByteTokenizer())
+        return draft.finished()
     task = task_answer(request.text) if "text" in request.modalities else None
     if not task and model.id != PLAIN_MODEL:
-        draft.obey(parse(request.text)[0])
+        draft.obey(read_directives(request.text))
     if task and draft.text is None:
         draft.text = task
         return draft.finished()
@@ -196,35 +176,17 @@ def plan_answer(body: dict[str, Any], model: Model, options: ReplyOptions | None
     return draft.finished()
 
 
-def summarizer(text: str) -> list[Directive]:
-    """The directives for answering requests for summaries, the last one a kind.
+def read_directives(text: str) -> tuple[Directive, ...]:
+    """The directives of a text.
 
     Raises:
-        DirectiveError: One of them is neither a kind nor a directive.
+        DirectiveError: One of them cannot be read, or there is no such.
     """
-    kind, others = Directive("keep"), []
-    for directive in parse(bracketed(text))[0]:
-        if directive.name in KINDS:
-            kind = directive
-        elif directive.name in ORDERS:
-            others.append(directive)
-        else:
-            raise DirectiveError(f"neither a kind of summarizer nor a directive: {directive.name}")
-    return [*others, kind]
-
-
-def _plan_summary(draft: Draft, asked: SummaryRequest, options: ReplyOptions) -> Plan:
-    *others, kind = summarizer(options.summarizer)
-    if not draft.answered:
-        draft.obey(others)
-    draft.think(unasked=draft.request.thinks or kind.name == "reasoning")
-    if draft.answered:
-        return draft.finished()
-    thought = sum(len(options.tokenizer.encode(planned.thought(item))) for item in draft.reasoning)
-    left = draft.request.body.get("max_output_tokens") or float("inf")
-    task = SummaryTask(asked, kind, options.tokenizer, left - thought, draft.request.tools)
-    plan = KINDS[kind.name](draft.plan, task)
-    return replace(plan, items=(*draft.reasoning, *plan.items))
+    found, _ = parse(text)
+    for directive in found:
+        if directive.name not in ORDERS:
+            raise DirectiveError(f"unknown directive: {directive.name}")
+    return found
 
 
 @dataclass(slots=True)
@@ -239,6 +201,7 @@ class Draft:
     rounds: int = 1
     text: str | None = None
     refused: bool = False
+    mute: bool = False
     citations: list[Item] = field(default_factory=list)
     commentary: list[Item] = field(default_factory=list)
     deltas: int = 0
@@ -246,17 +209,15 @@ class Draft:
     @property
     def answered(self) -> bool:
         """Whether a directive has said what the answer is."""
-        return self.text is not None or bool(self.calls) or self.plan.refusal is not None
+        return self.text is not None or self.mute or bool(self.calls) or self.plan.refusal is not None
 
     def obey(self, ordered: Iterable[Directive]) -> None:
         """Do what each directive says.
 
         Raises:
-            DirectiveError: There is no such directive, or its value or an option is none of its kind.
+            DirectiveError: Its value or an option is none of its kind.
         """
         for directive in ordered:
-            if directive.name not in ORDERS:
-                raise DirectiveError(f"unknown directive: {directive.name}")
             values = [] if directive.value is True else [directive.value]
             try:
                 ORDERS[directive.name](self, *values, **directive.options)
@@ -270,6 +231,12 @@ class Draft:
             kind: ReasoningKind = "raw" if self.request.model.family in {"anthropic", "raw"} else "summary"
             self.reasoning = [planned.reasoning(kind, thought)]
 
+    def summary(self, tokenizer: Tokenizer) -> str:
+        """An honest summary, within what thinking has left of the output limit."""
+        thought = sum(len(tokenizer.encode(planned.thought(item))) for item in self.reasoning)
+        limit = self.request.body.get("max_output_tokens") or float("inf")
+        return summary_of(source_of(self.request.body), tokenizer, limit - thought)
+
     def finished(self) -> Plan:
         """The plan: the next round of calls, or the answer."""
         rounds_done = self.request.calls_done // len(self.calls) if self.calls else 0
@@ -277,13 +244,15 @@ class Draft:
             calls = [
                 self._numbered(call, rounds_done + 1, number) for number, call in enumerate(self.calls, 1)
             ]
-            return replace(self.plan, items=(*self.reasoning, *self.commentary, *calls))
+            self.plan.items = [*self.reasoning, *self.commentary, *calls]
+            return self.plan
         text = self.request.echo() if self.text is None else self.text
         words = text.split() or ["word"]
         text = " ".join(words[at % len(words)] for at in range(self.deltas)) if self.deltas else text
         message = planned.message(text, self.citations, refused=self.refused)
-        answer = [message] if "text" in self.request.modalities else []
-        return replace(self.plan, items=(*self.reasoning, *self.before, *answer))
+        answer = [message] if "text" in self.request.modalities and not self.mute else []
+        self.plan.items = [*self.reasoning, *self.before, *answer]
+        return self.plan
 
     def _numbered(self, call: Item, now: int, number: int) -> Item:
         arguments = call["arguments"]
@@ -291,9 +260,6 @@ class Draft:
             found = REFERENCE.search("\n".join(map(text_of, self.request.items)))
             arguments = arguments.replace("$reference", found.group() if found else "")
         return {**call, "arguments": arguments.replace("$round", str(now)).replace("$n", str(number))}
-
-    def _deliver(self, **changes: Any) -> None:
-        self.plan = replace(self.plan, delivery=replace(self.plan.delivery, **changes))
 
     def _do_reasoning(
         self, kind: ReasoningKind = "summary", parts: int = 1, text: str = "Thinking it over.", items: int = 1
@@ -320,8 +286,8 @@ class Draft:
     def _do_cite(self, url: str, title: str = "A source") -> None:
         self.citations.append(planned.citation(url, title))
 
-    def _do_search(self, query: str, kind: SearchKind = "server", url: str = FOUND_URL) -> None:
-        self.before.append(planned.search(query, kind, url))
+    def _do_search(self, query: str, url: str = FOUND_URL) -> None:
+        self.before.append(planned.search(query, url))
 
     def _do_image(self, prompt: str = "A square") -> None:
         self.before.append(self.request.image(prompt))
@@ -329,29 +295,32 @@ class Draft:
     def _do_refusal(self, text: str = "I cannot help with that.") -> None:
         self.refused, self.text = True, text
 
+    def _do_echo(self) -> None:
+        self.text = instruction(self.request.body)
+
+    def _do_mute(self) -> None:
+        self.mute = True
+
     def _do_incomplete(self, ending: Ending = "max_output_tokens") -> None:
-        self.plan = replace(self.plan, ending=ending)
+        self.plan.ending = ending
 
     def _do_deltas(self, count: int) -> None:
         self.deltas = count
 
     def _do_slow(self, seconds: float) -> None:
         self.deltas = int(seconds * SLOW_DELTAS_PER_SECOND)
-        self._deliver(delay_seconds=1 / SLOW_DELTAS_PER_SECOND)
+        self.plan.delay_seconds = 1 / SLOW_DELTAS_PER_SECOND
 
     def _do_error(
-        self,
-        status: int,
-        family: Family | None = None,
-        message: str = "",
-        retry_after: str = "",
-        own: bool = False,  # noqa: FBT001, FBT002 - an option of a directive
+        self, status: int, family: Family | None = None, message: str = "", retry_after: str = ""
     ) -> None:
-        refusal = OWN_RATE_LIMIT if own else documented(status)
-        headers = {**refusal.headers, **({"Retry-After": retry_after} if retry_after else {})}
+        refusal = documented(status)
+        headers = {"Retry-After": retry_after} if retry_after else {}
         family, message = family or refusal.family, message or refusal.message
-        refusal = replace(refusal, headers=headers, family=family, message=message)
-        self.plan = replace(self.plan, refusal=refusal)
+        if family == "C":  # a failed response with status 200
+            self.plan.cut = Break("failed", 0, message=message, error_type=refusal.error_type)
+        else:
+            self.plan.refusal = replace(refusal, headers=headers, family=family, message=message)
 
     def _do_refuse(self, path: str, values: str = "") -> None:
         given: Any = self.request.body
@@ -359,7 +328,7 @@ class Draft:
             given = given.get(name) if isinstance(given, dict) else None
         allowed = tuple(filter(None, values.split(",")))
         if given is not None and given not in allowed:
-            self.plan = replace(self.plan, refusal=unsupported(path, given, allowed))
+            self.plan.refusal = unsupported(path, given, allowed)
 
     def _do_fail(
         self,
@@ -369,32 +338,23 @@ class Draft:
         message: str = Break.message,
         type: str = Break.error_type,  # noqa: A002 - as the service's field is called
     ) -> None:
-        self.plan = replace(self.plan, cut=Break(kind, after, code, message, type))
+        self.plan.cut = Break(kind, after, code, message, type)
 
     def _do_delay(self, seconds: float, first: float | None = None) -> None:
-        now = self.plan.delivery.first_delay_seconds
-        self._deliver(delay_seconds=seconds, first_delay_seconds=now if first is None else first)
+        self.plan.delay_seconds = seconds
+        if first is not None:
+            self.plan.first_delay_seconds = first
 
-    def _do_wire(
-        self,
-        ending: Literal["lf", "crlf"] = "lf",
-        split: int = 0,
-        comments: int = 2,
-        bare: bool = False,  # noqa: FBT001, FBT002 - an option of a directive
-        every: int = 0,
-    ) -> None:
-        framing = {"split_bytes": split, "comments": comments, "bare_comments": bare, "comment_every": every}
-        self._deliver(newline={"lf": "\n", "crlf": "\r\n"}[ending], **framing)
+    def _do_hang(self) -> None:
+        self.plan.silent = True
 
-    def _do_late(self, what: Literal["seal", "arguments", "both"] = "both") -> None:
-        self._deliver(late_seals=what != "arguments", late_arguments=what != "seal")
+    def _do_late(self) -> None:
+        self.plan.late = True
 
     def _do_unknown(self, what: Literal["event", "item", "both"] = "both") -> None:
-        self._deliver(unknown_event=what != "item")
-        self.before += [planned.unknown()] * (what != "event")
-
-    def _do_nodone(self) -> None:
-        self._deliver(done=False)
+        self.plan.unknown_event = what != "item"
+        if what != "event":
+            self.before.append({"type": "standin_novelty", "novelty": {"unforeseen": True}})
 
 
 ORDERS: dict[str, Callable[..., None]] = {
@@ -424,12 +384,13 @@ def _go_online(draft: Draft) -> None:
     words = plain_text(request.text)
     sought, page = NATURAL_SEARCH.search(words), NATURAL_FETCH.search(words)
     if FETCH_TOOL in request.server_tools and page:
-        draft.before.append(planned.fetch(page[1]))
+        text = {"title": "A page", "content": f"The text of {page[1]}.", "httpStatus": 200}
+        draft.before.append({"type": FETCH_TOOL, "url": page[1], **text})
     can_search = SEARCH_TOOL in request.server_tools
     if not (request.must_search or (can_search and sought)):
         return
     if can_search:
-        draft.before.append(planned.search(sought[1] if sought else words, "server", FOUND_URL))
+        draft.before.append(planned.search(sought[1] if sought else words, FOUND_URL))
     draft.text = f"{request.echo()}\n\nAs [{FOUND_TITLE}]({FOUND_URL}) says."
     draft.citations.append(planned.citation(FOUND_URL, FOUND_TITLE))
 

@@ -10,6 +10,7 @@ values pass in silence. It must not know the limits and rules that the models do
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -20,10 +21,11 @@ from openrouter.components.streamevents import _STREAM_EVENTS_VARIANTS
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator
 
 Issue = dict[str, Any]
 Path = tuple[str | int, ...]
+Classes = Mapping[str, tuple[type[BaseModel], ...]]
 
 NULLABLE_BY_DOCUMENTATION = frozenset({"previous_response_id"})
 REQUEST_FIELDS = frozenset(
@@ -72,52 +74,32 @@ def against(model: Any, value: Any, at: Path) -> list[Issue]:
     return list(_lost(value, shown, at))
 
 
-def _tagged(
-    value: Any, at: Path, classes: Mapping[str, tuple[type[BaseModel], ...]], *, default: str | None = None
-) -> list[Issue]:
-    if not isinstance(value, dict):
-        return [issue(at, f"Expected object, received {_kind(value)}", code="invalid_type")]
-    kind = value.get("type", default)
-    candidates = classes.get(kind, ()) if isinstance(kind, str) else ()
-    if not candidates:
-        return [
-            issue((*at, "type"), f"Invalid discriminator value {kind!r}", code="invalid_union_discriminator")
-        ]
-    return min((against(model, value, at) for model in candidates), key=len)
+def _tagged(value: Any, at: Path, classes: Classes, *, default: str | None = None) -> list[Issue]:
+    kind = value.get("type", default) if isinstance(value, dict) else None
+    judged = [against(model, value, at) for model in classes.get(str(kind), ())]
+    invalid = issue((*at, "type"), f"Invalid discriminator {kind!r}", code="invalid_union_discriminator")
+    return min(judged, key=len, default=[invalid])
 
 
-def _lost(sent: Any, back: Any, at: Path) -> list[Issue]:
-    if isinstance(sent, dict) and isinstance(back, dict):
-        return [lost for key, value in sent.items() for lost in _lost_key(key, value, back, at)]
-    if isinstance(sent, list) and isinstance(back, list) and len(sent) == len(back):
-        pairs = enumerate(zip(sent, back, strict=True))
-        return [lost for index, (one, other) in pairs for lost in _lost(one, other, (*at, index))]
-    if type(sent) is not type(back) and not _numbers(sent, back):
-        return [issue(at, f"Expected {_kind(back)}, received {_kind(sent)}", code="invalid_type")]
-    return [] if sent == back else [issue(at, "Invalid value", code="invalid_value")]
+def _lost(sent: Any, back: Any, at: Path) -> Iterator[Issue]:
+    """What the SDK drops or changes; a number may come back as another kind of number, a boolean may not."""
+    match sent, back:
+        case dict(), dict():
+            for key, value in sent.items():
+                if key in back:
+                    yield from _lost(value, back[key], (*at, key))
+                elif value is not None or at or key not in NULLABLE_BY_DOCUMENTATION:
+                    yield issue((*at, key), "Unrecognized key or invalid value")
+        case list(), list() if len(sent) == len(back):
+            for index, pair in enumerate(zip(sent, back, strict=True)):
+                yield from _lost(*pair, (*at, index))
+        case _ if sent != back or isinstance(sent, bool) is not isinstance(back, bool):
+            yield issue(at, "Invalid value", code="invalid_value")
 
 
-def _lost_key(key: str, value: Any, back: dict[str, Any], at: Path) -> list[Issue]:
-    if key in back:
-        return _lost(value, back[key], (*at, key))
-    if value is None and not at and key in NULLABLE_BY_DOCUMENTATION:
-        return []
-    message = "Invalid input: null" if value is None else "Unrecognized key or invalid value"
-    return [issue((*at, key), message)]
-
-
-def _numbers(one: Any, other: Any) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
-    return names.get(type(value), "number")
-
-
-def issue(path: Path, message: str, *, code: str = "invalid_union", **more: str) -> Issue:
+def issue(path: Path, message: str, *, code: str = "invalid_union") -> Issue:
     """One fault as the service names it: its code, where it is, and what is wrong."""
-    return {"code": code, "path": list(path), "message": message, **more}
+    return {"code": code, "path": list(path), "message": message}
 
 
 @cache
@@ -126,17 +108,16 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 
 
 @cache
-def _input_classes() -> dict[str, tuple[type[BaseModel], ...]]:
+def _input_classes() -> Classes:
     return _by_type(get_args(InputsUnion1.__value__))
 
 
 @cache
-def _tool_classes() -> dict[str, tuple[type[BaseModel], ...]]:
-    union = get_args(ResponsesRequestToolUnion)[0]
-    return _by_type(tuple(get_args(member)[0] for member in get_args(union)))
+def _tool_classes() -> Classes:
+    return _by_type(get_args(member)[0] for member in get_args(get_args(ResponsesRequestToolUnion)[0]))
 
 
-def _by_type(models: tuple[type[BaseModel], ...]) -> dict[str, tuple[type[BaseModel], ...]]:
+def _by_type(models: Iterable[type[BaseModel]]) -> Classes:
     grouped: dict[str, tuple[type[BaseModel], ...]] = {}
     for model in models:
         for kind in _literals(model.model_fields["type"].annotation):

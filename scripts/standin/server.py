@@ -1,8 +1,7 @@
 """The stand-in's HTTP surface.
 
 Owns routing, authorization and the way of a request through the other modules: it is recorded, accepted,
-planned, answered and sent; and uvicorn, which serves it on a loopback port. All state lives in one ``Service``
-that the app carries.
+planned, answered and sent; and uvicorn, which serves it on a loopback port. All state lives in ``Service``.
 
     GET  /api/v1/models, /endpoints/zdr, /key
     POST /api/v1/responses
@@ -14,7 +13,6 @@ import json
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
@@ -25,17 +23,15 @@ from starlette.routing import Route
 from . import catalogue
 from .errors import RefusalError, bad_prompt, documented, router_error
 from .output import answer
-from .plan import Break, DirectiveError, bracketed
-from .planner import ReplyOptions, plan_answer, summarizer
-from .prompt import local_tokenizer
+from .plan import DirectiveError, bracketed
+from .planner import plan_answer
 from .sending import DeliveredResponse
-from .state import SECRET_HEADERS, Options, Queued, RecordedRequest, Service, account_of
+from .state import SECRET_HEADERS, RecordedRequest, Service, account_of
 from .validate import accept
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from starlette.requests import Request
+    from starlette.types import ASGIApp
 
 API = "/api/v1"
 GOOD_KEY = "sk-or-"
@@ -51,14 +47,12 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 Reply = Callable[[Service, "Request", RecordedRequest], Response]
 
 
-def create_app(options: Options | None = None) -> Starlette:
-    """The stand-in as an ASGI application; its ``state.service`` holds log, queue and clock."""
-    chosen = options or Options()
-    service = Service(chosen, chosen.tokenizer or local_tokenizer())
+def create_app(service: Service) -> Starlette:
+    """The stand-in as an ASGI application."""
 
     async def endpoint(request: Request) -> Response:
         record = await _recorded(service, request)
-        service.requests.append(record)
+        service.log.append(record)
         try:
             response = REPLIES.get((record.method, request.url.path), _missing)(service, request, record)
         except RefusalError as refusal:
@@ -69,9 +63,7 @@ def create_app(options: Options | None = None) -> Starlette:
             record.status, record.finished, record.ended_at = response.status_code, True, service.now()
         return response
 
-    app = Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST", "PUT", "DELETE"])])
-    app.state.service = service
-    return app
+    return Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST", "PUT", "DELETE"])])
 
 
 async def _recorded(service: Service, request: Request) -> RecordedRequest:
@@ -90,13 +82,13 @@ async def _recorded(service: Service, request: Request) -> RecordedRequest:
         raw=raw,
         body=body,
         received_at=service.now(),
-        connection="{}:{}".format(*request.client) if request.client else "",
     )
 
 
 def _refused(refusal: RefusalError, record: RecordedRequest) -> Response:
     record.error = refusal.message
-    return Response(refusal.body(), refusal.status, refusal.headers, media_type=refusal.content_type())
+    kind = "text/html; charset=UTF-8" if refusal.family == "html" else "application/json"
+    return Response(refusal.body(), refusal.status, refusal.headers, media_type=kind)
 
 
 def _bearer(headers: Any) -> str:
@@ -113,19 +105,10 @@ def _authorize(request: Request) -> str:
     return key
 
 
-def _scripted(service: Service, path: str) -> None:
-    queued = service.queued(path)
-    if queued:
-        plan = plan_answer({"input": "x"}, catalogue.BY_ID["standin/script"], ReplyOptions(queued))
-        if plan.refusal:
-            raise plan.refusal
-
-
 # --- the catalogue and the account ---
 
 
-def _models(service: Service, request: Request, _record: RecordedRequest) -> Response:
-    _scripted(service, "/models")
+def _models(_service: Service, request: Request, _record: RecordedRequest) -> Response:
     query = request.query_params
     page = (query.get("offset", "0"), query.get("limit", str(MAX_LISTED)))
     if not all(text.isdecimal() for text in page):
@@ -136,8 +119,7 @@ def _models(service: Service, request: Request, _record: RecordedRequest) -> Res
     return JSONResponse(catalogue.listing(offset, min(limit, MAX_LISTED), required, outputs))
 
 
-def _zdr(service: Service, _request: Request, _record: RecordedRequest) -> Response:
-    _scripted(service, "/endpoints/zdr")
+def _zdr(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
     private = [model.endpoint() for model in catalogue.MODELS if model.family in catalogue.ZDR_FAMILIES]
     return JSONResponse({"data": private})
 
@@ -145,7 +127,6 @@ def _zdr(service: Service, _request: Request, _record: RecordedRequest) -> Respo
 def _key(service: Service, request: Request, record: RecordedRequest) -> Response:
     """What a key may spend and has spent, in dollars."""
     key = _authorize(request)
-    _scripted(service, "/key")
     usage = sum(
         (other.usage or {}).get("cost", 0.0) for other in service.requests if other.account == record.account
     )
@@ -174,17 +155,17 @@ def _responses(service: Service, request: Request, record: RecordedRequest) -> R
     if len(record.raw) > MAX_BODY_BYTES:
         raise documented(413)
     accepted = accept(service, record)
-    orders = service.options.orders
-    queued = bracketed(orders(accepted.body)) if orders else service.queued("/responses")
-    options = ReplyOptions(queued, service.summarizer, service.options.pace_seconds, service.tokenizer)
-    plan = plan_answer(accepted.body, accepted.model, options)
-    if (refusal := plan.refusal) and refusal.family != "C":
-        raise refusal
-    if refusal:  # as what it is: a failed response with status 200
-        cut = Break("failed", 0, "server_error", refusal.message, refusal.error_type)
-        plan = replace(plan, refusal=None, cut=cut)
-    if plan.delivery.silent:
-        return DeliveredResponse(None, record, service.now)
+    queued = bracketed(service.orders(accepted.body)) if service.orders else service.queued()
+    plan = plan_answer(
+        accepted.body,
+        accepted.model,
+        queued,
+        summarizer=service.summarizer,
+        pace_seconds=service.pace_seconds,
+        tokenizer=service.tokenizer,
+    )
+    if plan.refusal:
+        raise plan.refusal
     return DeliveredResponse(answer(service, record, accepted, plan), record, service.now)
 
 
@@ -208,16 +189,16 @@ KEEP_ALIVE_SECONDS = 300
 """Longer than any client keeps an idle connection: one that is closed while a request is on its way fails it."""
 
 
-class StandIn:
-    """The stand-in as a context manager: ``with StandIn() as s: ... s.base_url``."""
+class LoopbackServer:
+    """An ASGI application behind uvicorn, as a context manager; ``url`` is its address without a path."""
 
-    def __init__(self, options: Options | None = None, *, port: int = 0) -> None:
-        self._app = create_app(options)
+    def __init__(self, app: ASGIApp, port: int = 0) -> None:
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind((LOOPBACK, port))
+        self.url = f"http://{LOOPBACK}:{self._socket.getsockname()[1]}"
         settings = uvicorn.Config(
-            self._app,
+            app,
             log_level="warning",
             lifespan="off",
             timeout_graceful_shutdown=GRACE_SECONDS,
@@ -225,71 +206,24 @@ class StandIn:
             ws="none",
         )
         self._server = uvicorn.Server(settings)
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._socket],), name="standin", daemon=True
-        )
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
 
     def __enter__(self) -> Self:
         self._socket.listen()
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
         self._thread.join(STOP_SECONDS)
         self._socket.close()
 
-    @property
-    def service(self) -> Service:
-        """The state behind the app."""
-        service: Service = self._app.state.service
-        return service
 
-    @property
-    def url(self) -> str:
-        """Where the server is, without a path."""
-        return f"http://{LOOPBACK}:{self._socket.getsockname()[1]}"
+class StandIn(Service, LoopbackServer):
+    """The stand-in as a context manager: ``with StandIn() as s: ... s.base_url``."""
 
-    @property
-    def base_url(self) -> str:
+    def __init__(self, *, port: int = 0, **options: Any) -> None:
+        Service.__init__(self, **options)
+        LoopbackServer.__init__(self, create_app(self), port)
+        self.base_url = self.url + API
         """What takes the place of https://openrouter.ai/api/v1."""
-        return self.url + API
-
-    @property
-    def requests(self) -> list[RecordedRequest]:
-        """The requests since the start or the last reset, oldest first."""
-        return list(self.service.requests)
-
-    @property
-    def responses(self) -> list[RecordedRequest]:
-        """The requests to /responses among them."""
-        return [record for record in self.requests if record.path == "/responses"]
-
-    def reset(self) -> None:
-        """Forget log, queue and prompt cache; clock and summarizer are as at the start."""
-        self.service.reset()
-
-    def script(self, *entries: str | dict[str, Any]) -> None:
-        """Queue behaviours for the next requests.
-
-        Args:
-            entries: Directives with or without brackets; or them as ``do``, ``times`` (1), ``path`` ("/responses").
-        """
-        for entry in entries:
-            self.service.queue.append(Queued(**({"do": entry} if isinstance(entry, str) else entry)))
-
-    @property
-    def summarizer(self) -> str:
-        """How requests for a summary are answered; a kind of ``summaries``, or directives."""
-        return self.service.summarizer
-
-    @summarizer.setter
-    def summarizer(self, kind: str) -> None:
-        summarizer(kind)  # there is such a one
-        self.service.summarizer = kind
-
-    def advance(self, seconds: float) -> None:
-        """Move the clock on."""
-        self.service.advanced_seconds += seconds

@@ -1,6 +1,6 @@
 """What one stand-in remembers between requests.
 
-Owns its options, its clock, the log, the queue of ordered behaviours and the prompt cache.
+Owns its clock, the log, the queue of ordered behaviours, how summaries are answered, and the prompt cache.
 Secrets stay out of the log: of the bearer only a digest is kept. It must not know HTTP.
 """
 
@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from .cache import PromptCache
 from .plan import bracketed
-from .prompt import Tokenizer
+from .planner import read_directives
+from .prompt import local_tokenizer
 from .seal import Sealer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .prompt import Tokenizer
+
 RECORDED_REQUESTS = 5000
 ACCOUNT_CHARS = 12
-HONEST = "keep"
-"""The kind of summarizer at the start."""
 SECRET_HEADERS = frozenset({"authorization", "cookie"})
 
 
@@ -33,7 +34,7 @@ class RecordedRequest:
 
     ``usage`` and ``output`` are those of the terminal event, ``disconnected`` says that the client left before the end,
     ``finished`` that the last byte was handed over, ``is_summary`` that it asks for a summary. The times are seconds
-    on the stand-in's clock. ``connection`` is the client's address and port: the same for all requests of a connection.
+    on the stand-in's clock.
     """
 
     method: str
@@ -53,7 +54,6 @@ class RecordedRequest:
     disconnected: bool = False
     finished: bool = False
     ended_at: float | None = None
-    connection: str = ""
 
 
 def account_of(bearer: str) -> str:
@@ -61,58 +61,65 @@ def account_of(bearer: str) -> str:
     return hashlib.sha256(bearer.encode()).hexdigest()[:ACCOUNT_CHARS] if bearer else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a stand-in runs; ``pace_seconds`` is the pause between the deltas of an ordinary answer.
+class Service:
+    """All that one stand-in remembers.
 
-    ``orders`` says by a request's body what its answer is, in directives, in place of the queue.
+    ``pace_seconds`` is the pause between the deltas of an ordinary answer; ``orders`` says by a request's body what its
+    answer is, in directives, in place of the queue.
     """
 
-    pace_seconds: float = 0.0
-    tokenizer: Tokenizer | None = None
-    orders: Callable[[Any], str] | None = None
+    def __init__(
+        self,
+        *,
+        pace_seconds: float = 0.0,
+        tokenizer: Tokenizer | None = None,
+        orders: Callable[[Any], str] | None = None,
+    ) -> None:
+        self.pace_seconds, self.orders = pace_seconds, orders
+        self.tokenizer = tokenizer or local_tokenizer()
+        self.sealer = Sealer()
+        self.reset()
 
+    def reset(self) -> None:
+        """Forget everything but the seals, which stay valid; the summaries are honest again."""
+        self.log: deque[RecordedRequest] = deque(maxlen=RECORDED_REQUESTS)
+        self.cache = PromptCache()
+        self._queue: deque[str] = deque()
+        self._advanced_seconds = 0.0
+        self._summarizer = ""
 
-@dataclass(slots=True)
-class Queued:
-    """Directives for the next requests to a path."""
+    @property
+    def requests(self) -> list[RecordedRequest]:
+        """The requests since the start or the last reset, oldest first."""
+        return list(self.log)
 
-    do: str
-    times: int = 1
-    path: str = "/responses"
+    @property
+    def responses(self) -> list[RecordedRequest]:
+        """The requests to /responses among them."""
+        return [record for record in self.requests if record.path == "/responses"]
 
+    @property
+    def summarizer(self) -> str:
+        """Directives for requests for a summary, which stand below those of the queue; empty for an honest one."""
+        return self._summarizer
 
-@dataclass(slots=True)
-class Service:
-    """All that one stand-in remembers."""
-
-    options: Options
-    tokenizer: Tokenizer
-    requests: deque[RecordedRequest] = field(default_factory=lambda: deque(maxlen=RECORDED_REQUESTS))
-    queue: list[Queued] = field(default_factory=list)
-    cache: PromptCache = field(default_factory=PromptCache)
-    sealer: Sealer = field(default_factory=Sealer)
-    advanced_seconds: float = 0.0
-    summarizer: str = HONEST
+    @summarizer.setter
+    def summarizer(self, directives: str) -> None:
+        self._summarizer = bracketed(directives)
+        read_directives(self._summarizer)  # there are such
 
     def now(self) -> float:
         """The time in seconds on the stand-in's own clock."""
-        return time.time() + self.advanced_seconds
+        return time.time() + self._advanced_seconds
 
-    def reset(self) -> None:
-        """Forget everything but the seals, which stay valid; the summarizer is honest again."""
-        self.requests.clear()
-        self.queue.clear()
-        self.cache.clear()
-        self.advanced_seconds = 0.0
-        self.summarizer = HONEST
+    def advance(self, seconds: float) -> None:
+        """Move the clock on."""
+        self._advanced_seconds += seconds
 
-    def queued(self, path: str) -> str:
-        """The directives queued for a request to this path; each use counts."""
-        entry = next((entry for entry in self.queue if entry.path == path), None)
-        if entry is None:
-            return ""
-        entry.times -= 1
-        if entry.times <= 0:
-            self.queue.remove(entry)
-        return bracketed(entry.do)
+    def script(self, *orders: str, times: int = 1) -> None:
+        """Queue behaviours for the next requests: directives with or without brackets."""
+        self._queue += map(bracketed, orders * times)
+
+    def queued(self) -> str:
+        """The directives for this request, which are used up; empty where none are left."""
+        return self._queue.popleft() if self._queue else ""

@@ -7,19 +7,18 @@ what is not text. A request that is not accepted raises ``RefusalError`` with th
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from . import catalogue, sdk_schema
 from .cache import MAX_BREAKPOINTS
 from .errors import bad_prompt, invalid_request, provider_error, router_error
-from .media import check_media, parts_of
+from .media import check_media
 from .prompt import PromptReader, input_items
 from .sdk_schema import issue
-from .summaries import is_summary_request
+from .summaries import instruction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,12 +36,11 @@ MAX_CATEGORY_CHARS = 30
 MAX_MODELS = 3
 MAX_ID_CHARS = 256
 MAX_CALL_ID_CHARS = 64
-TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-SOURCE = re.compile(r"https?://|data:[^;,]+;base64,")
 
 Name = Annotated[str, Field(max_length=MAX_ID_CHARS)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 MetadataKey = Annotated[str, Field(pattern=r"^[^\[\]]{0,64}$")]
+Source = Annotated[str, Field(pattern=r"^(https?://|data:[^;,]+;base64,)")]
 
 
 class _Limits(BaseModel):
@@ -66,6 +64,25 @@ class _Limits(BaseModel):
     max_tool_calls: Annotated[int, Field(ge=1, le=30)] | None = None
 
 
+class _Part(BaseModel):
+    image_url: Source | None = None
+    file_data: Source | None = None
+
+
+class _Schema(BaseModel):
+    type: Literal["object"] = "object"
+
+
+class _Element(BaseModel):
+    """The same of an input item or a tool."""
+
+    call_id: Annotated[str, Field(min_length=1, max_length=MAX_CALL_ID_CHARS)] | None = None
+    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")] | None = None
+    parameters: _Schema | None = None
+    content: list[_Part] | str | None = None
+    output: list[_Part] | str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """A request that is accepted: its model, what its reasoning said, and its prompt."""
@@ -83,7 +100,7 @@ def accept(service: Service, record: RecordedRequest) -> Accepted:
     """
     body = record.body
     record.warnings.extend([*check(body), *_header_warnings(record.headers)])
-    record.is_summary = is_summary_request(body)
+    record.is_summary = bool(instruction(body))
     model = _chosen_model(body)
     _check_abilities(body, model)
     check_media(body, model)
@@ -132,46 +149,24 @@ def check(body: Any) -> list[str]:
 
 
 def _own_issues(body: dict[str, Any]) -> Iterator[Issue]:
+    yield from _beyond(_Limits, body, ())
+    tools, items = body.get("tools") or [], body["input"] if isinstance(body["input"], list) else []
+    names = [tool.get("name") for tool in tools]
+    for index, tool in enumerate(tools):
+        yield from _beyond(_Element, tool, ("tools", index))
+        if "name" in tool and tool["name"] in names[:index]:
+            yield issue(("tools", index, "name"), f"Tool names must be unique: {tool['name']}")
+    for index, item in enumerate(items):
+        yield from _beyond(_Element, item, ("input", index))
+        if item.get("type", "message") == "message":
+            yield from _message_issues(item, ("input", index))
+
+
+def _beyond(limits: type[BaseModel], value: dict[str, Any], at: Path) -> Iterator[Issue]:
     try:
-        _Limits.model_validate(body)
+        limits.model_validate(value)
     except ValidationError as error:
-        yield from (issue(found["loc"], found["msg"], code=found["type"]) for found in error.errors())
-    names: set[str] = set()
-    for index, tool in enumerate(body.get("tools") or []):
-        if tool["type"] == "function":
-            yield from _function_issues(tool, names, ("tools", index))
-    for index, item in enumerate(body["input"] if isinstance(body["input"], list) else []):
-        yield from _item_issues(item, ("input", index))
-
-
-def _function_issues(tool: dict[str, Any], names: set[str], at: Path) -> Iterator[Issue]:
-    name, parameters = tool["name"], tool["parameters"]
-    if not TOOL_NAME.fullmatch(name):
-        yield issue((*at, "name"), f"Invalid name {name!r}: must match ^[a-zA-Z0-9_-]{{1,64}}$")
-    if name in names:
-        yield issue((*at, "name"), f"Tool names must be unique: {name}")
-    if parameters is not None and parameters.get("type", "object") != "object":
-        yield issue((*at, "parameters"), 'schema must be of type "object"')
-    names.add(name)
-
-
-def _item_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
-    kind = item.get("type", "message")
-    if (
-        kind in {"function_call", "function_call_output"}
-        and not 1 <= len(item["call_id"]) <= MAX_CALL_ID_CHARS
-    ):
-        yield issue((*at, "call_id"), f"String must contain 1 to {MAX_CALL_ID_CHARS} character(s)")
-    if kind == "function_call" and not TOOL_NAME.fullmatch(item["name"]):
-        yield issue((*at, "name"), f"Invalid name {item['name']!r}")
-    if kind == "message":
-        yield from _message_issues(item, at)
-    for index, part in enumerate(parts_of(item)):
-        for name in ("image_url", "file_data"):
-            if (source := part.get(name)) and not SOURCE.match(source):
-                yield issue(
-                    (*at, "content" if kind == "message" else "output", index, name), "Expected a URL"
-                )
+        yield from (issue((*at, *each["loc"]), each["msg"], code=each["type"]) for each in error.errors())
 
 
 def _message_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:

@@ -107,10 +107,10 @@ async def test_a_summary_that_fails_is_said_and_written_by_the_next_messages(
 ) -> None:
     """Beside the first of them, which is sent whole; the user may withdraw the command."""
     chat = long_chat().grow(TURNS)
-    standin.summarizer = "junk"
+    standin.summarizer = "text=Well."
     answer = await chat.ask("/compact")
     assert "was not written: the model's answer did not have the expected form." in answer.text
-    standin.summarizer = "keep"
+    standin.summarizer = ""
     for blocks in ([], [0]):
         await chat.ask_next()
         assert (answer.error, summary_blocks(last_request(standin))) == (None, blocks)

@@ -11,7 +11,6 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.facts import state_fact
 from open_webui_openrouter_pipe.summaries.summary import render_part
-from scripts.standin.summaries import PROSE
 from tests.app.chat import LATE, Chat, NewChat, app_on, audit_of, stored_summaries, summary_claims
 from tests.support.long_chats import (
     input_texts,
@@ -91,7 +90,7 @@ async def test_without_a_summary_the_chat_goes_on(
         assert (answer.error, sent.status, sent.warnings, summary_blocks(sent)) == (None, 200, [], [])
         assert (sent.usage or {})["input_tokens"] < LIMIT_TOKENS
         text = "\n".join(input_texts(sent))
-        assert not re.search(f"{re.escape(PROSE)}|{reason}|Write a summary that", text)
+        assert not re.search(f"quite a conversation|{reason}|Write a summary that", text)
     failed = f"The conversation could not be summarized: {said}."
     others = [[line for line in lines if not OMITTED.fullmatch(line)] for lines in notices]
     assert others == [[failed], [], []]
@@ -133,7 +132,7 @@ async def test_a_summary_is_written_once_for_its_turns(long_chat: NewChat, stand
 
 async def test_two_workers_make_each_summary_once(tmp_path: Path, standin: StandIn) -> None:
     """The second worker waits for the first, and both answer with all summaries."""
-    standin.summarizer = "slow=0.2"
+    standin.summarizer = "delay=0 first=0.2"
     async with app_on(tmp_path) as one, app_on(tmp_path) as two:
         chats = [NewChat(app, standin)(**LATE, **OTHER).grow(TURNS) for app in (one, two)]
         answers = await asyncio.gather(*(chat.ask_next() for chat in chats))

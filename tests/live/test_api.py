@@ -122,7 +122,7 @@ def test_an_error_keeps_its_status(ask: Callable[..., Any], standin: StandIn) ->
     """So that a program knows whether to try again; in a stream it is the last chunk, after text or without."""
     with pytest.raises(openai.APIError, match="reference"):
         ask('[[standin: text="one two three"]] [[standin: fail=failed after=2]]', model=SCRIPTED, stream=True)
-    standin.script({"do": "error=402", "times": 9})
+    standin.script("error=402", times=9)
     with pytest.raises(openai.APIStatusError) as whole:
         ask("one")
     with pytest.raises(openai.APIError) as streamed:

@@ -26,7 +26,7 @@ from scripts.bundle import builder, verifier
 from scripts.bundle.loader import PACKED
 from scripts.harness.openwebui import Account, OpenWebUI
 from scripts.harness.servers import unused_port
-from scripts.launch import pipe
+from scripts.launch import session
 from scripts.launch.api import Api, ApiError
 from scripts.paths import PACKAGE, ROOT
 from scripts.standin import StandIn
@@ -111,7 +111,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenWebUI]:
 def admin(host: OpenWebUI, text: str, standin: StandIn) -> Account:
     """The administrator, who has installed the release and set the key, and nothing else."""
     api = host.admin.api
-    pipe.install(api, text, pipe.Upstream(pipe.STANDIN_KEY, standin.base_url))
+    session.install(api, text, API_KEY=session.STANDIN_KEY, BASE_URL=standin.base_url)
     return host.admin
 
 
@@ -211,7 +211,7 @@ def test_it_needs_the_key_alone(host: OpenWebUI, admin: Account, standin: StandI
     assert "You said: Hello" in answer["content"]
     assert stored.keys() == {"API_KEY", "BASE_URL"}
     assert {each.status for each in standin.responses} == {200}
-    assert pipe.STANDIN_KEY not in host.log.read_text("utf-8")
+    assert session.STANDIN_KEY not in host.log.read_text("utf-8")
 
 
 def test_an_update_in_place_and_back(admin: Account, text: str, standin: StandIn) -> None:

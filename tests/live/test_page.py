@@ -98,7 +98,7 @@ def test_a_person_chats(page: Browser, standin: StandIn) -> None:
     assert kinds(inputs(standin)[-1]) == REPLAYED
     assert answers(standin)[0].disconnected
 
-    standin.script({"do": "error=402", "times": 9})
+    standin.script("error=402", times=9)
     page.send("one")
     page.wait_for_text("credits")
     page.screenshot("error")
@@ -197,7 +197,7 @@ def test_lines_are_in_the_language_of_the_page(
     wait_for(page, button)
     page.wait(lambda: bool(page.driver.find_elements(By.CSS_SELECTOR, f"button[aria-label='{button}']")))
     assert all("ja-JP" not in request.raw.decode() for request in standin.responses)
-    standin.script({"do": "error=402", "times": 9})
+    standin.script("error=402", times=9)
     page.send("And this?")
     wait_for(page, "OpenRouter アカウントのクレジット")
     page.screenshot("error-ja-JP")

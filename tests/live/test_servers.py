@@ -19,7 +19,7 @@ from scripts import build
 from scripts.bundle import builder
 from scripts.harness.openwebui import OpenWebUI, Sent
 from scripts.harness.servers import PostgresServer, RedisServer
-from scripts.launch import pipe
+from scripts.launch import session
 from scripts.paths import PACKAGE
 from scripts.standin import StandIn
 from tests.live.chats import copy_of, preset, saved_chat, talk
@@ -233,7 +233,9 @@ def test_moving_in_and_out(
     for name, file in names.items():
         api.install_function(name, name, (release / f"{file}.py").read_text("utf-8"))
     api.install_function("other", "Another pipe", OTHER_PIPE)
-    api.set_valves("old_id", {"API_KEY": pipe.STANDIN_KEY, "BASE_URL": standin.base_url, "COST_LINE": "off"})
+    api.set_valves(
+        "old_id", {"API_KEY": session.STANDIN_KEY, "BASE_URL": standin.base_url, "COST_LINE": "off"}
+    )
     api.models()
     ours, _ = admin.ask(OLD, "one")
     theirs, _ = admin.ask("other.openai.gpt-5.2", "two")

@@ -68,7 +68,7 @@ def test_an_automation_is_answered_and_may_go_on(admin: Account, standin: StandI
     first, second = inputs(standin)
     assert texts_of(first)[-1] == "Good morning, Admin."
     assert kinds(second) == REPLAYED
-    standin.script({"do": "error=402", "times": 5})
+    standin.script("error=402", times=5)
     done = run(admin, "Good morning.")
     assert (done["status"], "too few credits" in done["error"]) == ("error", True)
     standin.reset()

@@ -77,7 +77,7 @@ def test_the_benchmark_sends_what_plans_send(aim: Aim, window_tokens: int) -> No
     plans = planned(chat, window_tokens, settings)
     assert outcome.breaks == sum(bool(fitted.new_breaks) for fitted in plans) > 0
     assert outcome.largest == max(fitted.tokens for fitted in plans)
-    assert outcome.answers_costs[""] == pytest.approx(cost_of(plans), rel=0.005)
+    assert outcome.bills[""].answers_cost / 1000 == pytest.approx(cost_of(plans), rel=0.005)
     text = "\n".join(map(text_of, plans[-1].items))
     assert outcome.facts == sum(fact.is_in(text) for fact in chat.facts) / len(chat.facts)
 

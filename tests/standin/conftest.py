@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from scripts.standin import Options, StandIn
+from scripts.standin import StandIn
 from scripts.standin.prompt import ByteTokenizer
 from tests.standin.client import KEY, Client
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def running() -> Iterator[StandIn]:
-    with StandIn(Options(tokenizer=ByteTokenizer())) as standin:
+    with StandIn(tokenizer=ByteTokenizer()) as standin:
         yield standin
 
 

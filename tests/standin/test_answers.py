@@ -13,34 +13,34 @@ from hypothesis import strategies as st
 from scripts.standin import catalogue
 from scripts.standin.plan import (
     Break,
-    Delivery,
     Directive,
     DirectiveError,
     Plan,
     call,
     message,
     parse,
+    reasoning,
 )
-from scripts.standin.planner import ReplyOptions, plan_answer
-from scripts.standin.summaries import PROSE, SummaryRequest, is_summary_request
+from scripts.standin.planner import plan_answer
+from scripts.standin.summaries import instruction, source_of
 from tests.standin.client import SUMMARY, output, user
 from tests.support.rows import rows
 
-PLAIN, SCRIPT = catalogue.BY_ID["standin/plain"], catalogue.BY_ID["standin/script"]
+SCRIPT = catalogue.BY_ID["standin/script"]
 THINKER = catalogue.BY_ID["openai/gpt-5.2"]
 CALL = {"type": "function_call", "call_id": "c1", "name": "get_weather", "arguments": "{}"}
 TABLE = Path(__file__).with_name("answers.txt")
 
 
-def items(asked: Any, model: catalogue.Model = SCRIPT, **fields: Any) -> tuple[Any, ...]:
+def items(asked: Any, model: catalogue.Model = SCRIPT, **fields: Any) -> list[Any]:
     """The items of the plan for an input."""
     return plan_answer({"input": asked, **fields}, model).items
 
 
 def test_directives_stand_anywhere_in_a_text() -> None:
     """Words around them are the person's; other double brackets mean nothing."""
-    text = 'Hi [[standin: reasoning=summary text="a b" parts=2]] a [[link]] [[standin:nodone]] you'
-    found = (Directive("reasoning", "summary", {"text": "a b", "parts": "2"}), Directive("nodone"))
+    text = 'Hi [[standin: reasoning=summary text="a b" parts=2]] a [[link]] [[standin:late]] you'
+    found = (Directive("reasoning", "summary", {"text": "a b", "parts": "2"}), Directive("late"))
     assert parse(text) == (found, "Hi  a [[link]]  you")
 
 
@@ -113,7 +113,7 @@ NAMES = {
 @pytest.mark.parametrize(("body", "asked"), rows(TABLE, "requests for a summary", NAMES))
 def test_a_request_for_a_summary_is_known_by_its_five_fields(body: Any, *, asked: bool) -> None:
     """In the last user message, or in what the system says."""
-    assert is_summary_request(body) is asked
+    assert bool(instruction(body)) is asked
 
 
 @pytest.mark.parametrize(
@@ -121,71 +121,51 @@ def test_a_request_for_a_summary_is_known_by_its_five_fields(body: Any, *, asked
     rows(TABLE, "quoted parts"),
 )
 def test_the_part_is_found_by_its_quotes(first: str, last: str, begin: int, end: int) -> None:
-    """Whole, cut off, escaped or with other blanks; an exact match goes before a beginning."""
-    asked = SummaryRequest.of({"input": [*CHAT, user(suffix(first, last))]})
-    alone = SummaryRequest.of({"input": [*CHAT[begin:end], user(SUMMARY)]})
-    assert asked
-    assert alone
-    assert asked.source == alone.source
-    assert "error" not in asked.text()
+    """Whole, cut off, or with other blanks."""
+    found = source_of({"input": [*CHAT, user(suffix(first, last))]})
+    assert found == source_of({"input": [*CHAT[begin:end], user(SUMMARY)]})
+    assert not any("error" in text for _, text in found)
     with pytest.raises(DirectiveError, match="no user message begins with 'Nobody'"):
-        SummaryRequest.of({"input": [*CHAT, user(suffix("Nobody", last))]})
+        source_of({"input": [*CHAT, user(suffix("Nobody", last))]})
 
 
 def test_a_transcript_names_its_speakers() -> None:
-    """By the marks at the beginning of a line; before the first one it is anyone's."""
-    text = "42 GB\nuser: Hi\nall\n[tool get] sunny\n<assistant>Warm.\n### User:\nIs tool use on?"
-    asked = SummaryRequest.of({"instructions": SUMMARY, "input": f"<conversation>\n{text}\n</conversation>"})
-    assert asked
-    assert asked.source == (
-        ("", "42 GB"), ("user", "Hi\nall"), ("tool", "sunny"), ("assistant", "Warm."), ("user", "Is tool use on?"),
+    """By the tags in which they speak."""
+    text = '<user turn="1">\nHi\nall\n</user>\n<tool_call>\nget: sunny\n</tool_call>\n<assistant>\nWarm.\n</assistant>'
+    body = {"instructions": SUMMARY, "input": f"<conversation>\n{text}\n</conversation>"}
+    assert (instruction(body), source_of(body)) == (
+        SUMMARY, [("user", "Hi\nall"), ("tool_call", "get: sunny"), ("assistant", "Warm.")]
     )  # fmt: skip
-    assert (asked.instruction, asked.said_by("tool")) == (SUMMARY, ["42 GB", "sunny"])
 
 
-def summary_plan(kind: str, model: catalogue.Model = SCRIPT, queued: str = "", **fields: Any) -> Plan:
+def summary_plan(directives: str, model: catalogue.Model = SCRIPT, queued: str = "", **fields: Any) -> Plan:
     """The plan for a request for a summary of the chat."""
-    body = {"input": [*CHAT, user(suffix("Before", "Thanks a"))], **fields}
-    return plan_answer(body, model, ReplyOptions(queued, kind))
+    body = {"input": [*CHAT, user(suffix("Before", "Thanks"))], **fields}
+    return plan_answer(body, model, queued, summarizer=directives)
 
 
-@pytest.mark.parametrize(("limit", "facts"), [(None, ["12.5", "/srv/data", "2026-03-01"]), (150, ["12.5"])])
+@pytest.mark.parametrize(("limit", "facts"), [(None, ["12.5", "/srv/data", "2026-03-01"]), (170, ["12.5"])])
 def test_an_honest_summary_fits_and_keeps_details_and_demands(limit: int | None, facts: list[str]) -> None:
     """Within an eighth of the source and its output limit; only the user's demands are constraints."""
-    _, answer = summary_plan("keep", THINKER, max_output_tokens=limit).items
+    _, answer = summary_plan("", THINKER, max_output_tokens=limit).items
     said = json.loads(answer["content"][0]["text"])
     assert said["key_facts"][: len(facts)] == facts
     assert said["constraints"] == [{"quote": "You must use 12.5 kg."}]
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"),
+    ("directives", "expected"),
     [
-        ("junk", Plan((message(PROSE),))),
-        ("empty", Plan((message(""),))),
-        ("echo", Plan((message(suffix("Before", "Thanks a")),))),
-        ("calls", Plan((call("save_summary", '{"summary_text": "A talk."}'),))),
-        ("truncated", Plan(summary_plan("keep").items, "max_output_tokens")),
-        ("hang", Plan(delivery=Delivery(silent=True))),
-        ("slow=2.5", Plan(summary_plan("keep").items, delivery=Delivery(first_delay_seconds=2.5))),
-        ("fail=eof after=3", Plan(summary_plan("keep").items, cut=Break("eof", 3))),
-        ("text=Mine", Plan((message("Mine"),))),
-        (
-            "[[standin: junk]] [[standin: delay=0.1]]",
-            Plan((message(PROSE),), delivery=Delivery(delay_seconds=0.1)),
-        ),
+        ("[[standin: text=Mine]] [[standin: delay=0.1]]", Plan([message("Mine")], delay_seconds=0.1)),
+        ("[[standin: echo]]", Plan([message(suffix("Before", "Thanks"))])),
+        ("[[standin: call=save_summary]]", Plan([call("save_summary", "{}")])),
+        ("[[standin: incomplete]]", Plan(summary_plan("").items, "max_output_tokens")),
+        ("[[standin: hang]]", Plan(summary_plan("").items, silent=True)),
+        ("[[standin: fail=eof after=3]]", Plan(summary_plan("").items, cut=Break("eof", 3))),
+        ("[[standin: reasoning=raw text=Hm]] [[standin: mute]]", Plan([reasoning("raw", "Hm")])),
     ],
-)
-def test_each_kind_of_summarizer_answers_in_its_way(kind: str, expected: Plan) -> None:
-    """Directives may precede a summary; queued ones stand above its kind."""
-    assert summary_plan(kind) == expected
-    assert summary_plan(kind, queued="[[standin: text=Queued]]").items == (message("Queued"),)
-
-
-def test_the_reasoning_kind_only_reasons() -> None:
-    """Whether or not its model does otherwise; and a kind that is none is an error."""
-    for model in (SCRIPT, THINKER, PLAIN):
-        assert [item["type"] for item in summary_plan("reasoning", model).items] == ["reasoning"]
-    for kind in ("forget", "slow=soon"):
-        with pytest.raises(DirectiveError):
-            summary_plan(kind)
+)  # fmt: skip
+def test_directives_decide_how_a_request_for_a_summary_is_answered(directives: str, expected: Plan) -> None:
+    """They may precede a summary; queued ones stand above them."""
+    assert summary_plan(directives) == expected
+    assert summary_plan(directives, queued="[[standin: text=Queued]]").items == [message("Queued")]

@@ -115,15 +115,15 @@ def test_openai_requires_the_item_that_followed_reasoning(client: Client, keep: 
     assert refusal_of(client, OPENAI, [*items[:3], plain]) == ""
 
 
-def test_openai_requires_calls_searches_and_an_end(client: Client) -> None:
-    """A call or a native search that followed; OpenRouter's own items may go; a thought alone cannot come back."""
+def test_openai_requires_calls_pictures_and_an_end(client: Client) -> None:
+    """A call or a picture that followed; OpenRouter's own items may go; a thought alone cannot come back."""
     tools = turn(client, OPENAI, TOOLS)
     assert refusal_of(client, OPENAI, [*tools[:3], *tools[5:]]) == LACKING.format(**tools[2])
-    for kind, without in (("server", True), ("native", False)):
-        first, thought, search, answer = turn(
-            client, OPENAI, f"[[standin: reasoning=summary]] [[standin: search=x kind={kind}]]"
+    for kind, without in (("search", True), ("image", False)):
+        first, thought, item, answer = turn(
+            client, OPENAI, f"[[standin: reasoning=summary]] [[standin: {kind}=x]]"
         )
-        assert refusal_of(client, OPENAI, [first, thought, search, answer]) == ""
+        assert refusal_of(client, OPENAI, [first, thought, item, answer]) == ""
         assert (refusal_of(client, OPENAI, [first, thought, answer]) == "") is without
     cut = turn(client, OPENAI, '[[standin: reasoning=summary text="so many thoughts"]]', max_output_tokens=3)
     assert refusal_of(client, OPENAI, cut) == LACKING.format(**cut[1])

@@ -125,9 +125,8 @@ def byte_standin_session() -> Iterator[StandIn]:
     """The session's stand-in that bills four bytes as a token, whatever vocabulary the machine has."""
     from scripts.standin import StandIn
     from scripts.standin.prompt import ByteTokenizer
-    from scripts.standin.state import Options
 
-    with StandIn(Options(tokenizer=ByteTokenizer())) as server:
+    with StandIn(tokenizer=ByteTokenizer()) as server:
         yield server
 
 
@@ -141,11 +140,11 @@ def byte_standin(byte_standin_session: StandIn) -> StandIn:
 def _install(host: OpenWebUI, standin: StandIn, folder: Path) -> list[str]:
     """Install our pipe, as a single file, on the stand-in: the ids of its models."""
     from scripts import build
-    from scripts.launch import pipe
+    from scripts.launch import session
 
     content = build.build(target=folder).read_text("utf-8")
-    return pipe.install(
-        host.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, standin.base_url), **PLAIN_VALVES
+    return session.install(
+        host.admin.api, content, API_KEY=session.STANDIN_KEY, BASE_URL=standin.base_url, **PLAIN_VALVES
     )
 
 
