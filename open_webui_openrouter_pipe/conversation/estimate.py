@@ -5,8 +5,8 @@ digit, space, quote, punctuation, and a class for each family of scripts), and p
 Scripts have a weight for each character and one for the first in a word; letters that tell languages apart, and
 letters and pairs in Latin words, have their own. Long runs of base64 and hexadecimal count by their length.
 
-The weights are least-squares fits to o200k_base over source code, markup, data, notation and prose in some seventy
-languages, aimed 2 % above the truth; docs/inside.md has the errors.
+The weights are least-squares fits to o200k_base over code, markup, data and prose in some seventy languages, aimed 2 %
+above the truth.
 """
 
 from __future__ import annotations

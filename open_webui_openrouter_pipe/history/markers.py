@@ -2,8 +2,7 @@
 
 A marker is written as the line ``[<ULID>]: #`` where the ULID has 20 characters of Crockford base32. It is found
 wherever an edit has moved it: in the midst of a line, or with blanks at its end. Owns their encoding, writing, finding
-and splitting; knows nothing of what an artifact holds. Whoever calls decides what is assistant text: nothing else may
-be searched.
+and splitting. Whoever calls decides what is assistant text.
 
 In code, what reads like a marker may be an example, or a real one: an answer that was cut within a code block and then
 continued has its second marker there. Only who knows the artifacts can tell (`code_ulids`). An unclosed fence protects

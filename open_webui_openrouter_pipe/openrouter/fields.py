@@ -102,9 +102,9 @@ class Parameter:
     Without `read` the field is made of several parameters, or needs the model. Of several parameters that are one
     field, the first that is present counts. `if_listed`: it is sent only to a model whose catalogue row lists it.
     `restricted`: it chooses a price, another model, or who sees the data. `tasks` says whether all tasks take it over,
-    or those alone whose answer a user reads. Of summaries, those that share the chat's cache keep all but what would
-    force a call, search the web, ask for another form or cut the text short; others keep who asks. `omissible` are the
-    paths in the body without which an answer is no dearer, no less private, and of no other form.
+    or those alone whose answer a user reads. Summaries that share the chat's cache keep all but what would force a
+    call, search, or ask for another form or length; others keep who asks. `omissible` are the paths in the body without
+    which an answer is no dearer, no less private, and of no other form.
     """
 
     name: str

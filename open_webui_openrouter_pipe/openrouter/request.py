@@ -51,8 +51,7 @@ def with_breakpoints(items: Sequence[Item], marks: CacheMarks) -> tuple[Item, ..
     Only messages that the model did not write carry breakpoints. Where a block ends with something else, the next
     such message carries it, or else the one before. But nothing is found again behind what changes from request to
     request: with such text before the current turn, the last two messages before it carry breakpoints, the later one
-    for what the next request will find, the earlier one for what the request before has left. A provider looks for
-    that only some twenty blocks back.
+    for the next request, the earlier one for what the request before has left.
     """
     parts = {at: part for at, item in enumerate(items) if (part := _last_text_part(item)) is not None}
     carriers = list(parts)

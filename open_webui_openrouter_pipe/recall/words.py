@@ -2,8 +2,7 @@
 
 A word counts by its first letters, which is nearly as good as a stemmer and needs to know no language (McNamee and
 Mayfield, "Character N-Gram Tokenization for European Language Text Retrieval", 2004); a number or an identifier counts
-whole. Long words count by their parts as well, because some languages write compounds as one word. Where a script has
-no blanks between words, each pair of characters is a term.
+whole. Long words count by their parts as well, as in compounds; in scripts without blanks, each pair of characters.
 """
 
 from __future__ import annotations
