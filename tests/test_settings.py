@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
 import pytest
 
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.host.platform import NotSaved
 from open_webui_openrouter_pipe.money.limits import read_limits
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
@@ -107,6 +108,11 @@ def test_every_valve_is_read() -> None:
     known = Valves.model_fields.keys() | Advanced.model_fields.keys()
     assert {row.values[0] for row in ADMIN} == known - {"ADVANCED", "USER_CONTROLS", "ENABLE_USER_OVERRIDE"}
     assert {row.values[1] for row in OWN} == UserValves.model_fields.keys() - {"API_KEY"}
+
+
+def test_the_defaults_of_valves_are_those_of_planning() -> None:
+    """Who sets nothing has the settings that planning is tested and measured with, and recall beside them."""
+    assert read_settings(Valves()).context == ContextSettings(recall=True)
 
 
 def test_what_the_administrator_switched_off_is_said() -> None:

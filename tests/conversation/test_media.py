@@ -132,11 +132,11 @@ def test_sizes_are_read_out_of_the_beginning(form: str) -> None:
 )
 @pytest.mark.parametrize("family", ["openai", "anthropic", "google", "other"])
 def test_a_broken_header_costs_an_ordinary_image(data: bytes, family: media.Family) -> None:
-    """A size that no image has is not one: a few bytes would cost more than any window."""
+    """A size that no image has is not one: it counts as 1,024 by 1,024, where bytes could cost more than any window."""
     assert image_size(url(data)) is None
-    assert media.image_tokens(url(data), "auto", family) == media.image_tokens(
-        "https://a.b/c", "auto", family
-    )
+    tokens = media.image_tokens(url(png_header(1_024, 1_024)), "auto", family)
+    assert media.image_tokens(url(data), "auto", family) == tokens
+    assert media.image_tokens("https://a.b/c", "auto", family) == tokens
 
 
 @pytest.mark.parametrize(("width", "height"), [(65_535, 1), (1, 65_535), (65_535, 1_365), (9_000, 9_000)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -136,6 +137,37 @@ def test_headers_in_the_body_are_read() -> None:
     """OpenRouter repeats the headers of its own limits there, also inside a stream."""
     body = {"error": {"code": 429, "metadata": {"headers": {"X-RateLimit-Reset": "7", "Retry-After": 3}}}}
     assert dict(read_failure(None, body).headers) == {"x-ratelimit-reset": "7", "retry-after": "3"}
+
+
+def test_each_error_has_its_status_for_programs() -> None:
+    """Those of OpenAI's API, where it has one of the kind; a failure of ours that has none is 500."""
+    found: dict[int, set[str]] = defaultdict(set)
+    for name, each in vars(errors).items():
+        if isinstance(each, type) and issubclass(each, errors.PipeError):
+            found[each.status].add(name)
+    assert found == {
+        400: {
+            *("InvalidHistory", "ContextBudgetExceeded", "AttachmentUnavailable", "AttachmentNotFound"),
+            *(
+                "RequestRejected",
+                "ContextTooLong",
+                "EffortRejected",
+                "ParameterRejected",
+                "ReasoningRejected",
+            ),
+        },
+        401: {"AuthenticationFailed"},
+        402: {"SpendingLimitReached", "SpendingDeclined", "PaymentRequired"},
+        403: {"AccessDenied"},
+        404: {"ModelNotFound"},
+        429: {"TooBusy", "RateLimited"},
+        500: {"PipeError", "ConfigurationError"},
+        502: {"ConnectionFailed", "StreamBroken", "ProviderError"},
+        503: {
+            *("AddressPaused", "ProviderUnavailable", "NotOpenRouter"),
+            *("StoreError", "StoreUnavailable", "SealBroken"),
+        },
+    }
 
 
 # --- each documented status in each shape, at each moment

@@ -29,6 +29,13 @@ def test_a_chat_that_fits_is_sent_as_it_is() -> None:
     assert fits.steps == tuple(Step(name, fits.tokens, triggered=False) for name in STEPS)
 
 
+def test_clipping_is_a_step_that_is_said() -> None:
+    """Also the request that first leaves the oldest messages out says that it has done so, as evicting does."""
+    assert [step.name for step in planned("12 turns context_strategy=clip").steps if step.triggered] == [
+        "evict"
+    ]
+
+
 def test_an_empty_conversation_is_planned() -> None:
     """Nothing in, nothing out."""
     empty = build_conversation([], [])

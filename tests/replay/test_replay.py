@@ -128,6 +128,20 @@ def test_turns_after_a_summary_keep_their_numbers(tmp_path: Path, capsys: pytest
     assert json.loads(shown(capsys, export, "--json"))["turns"] == [2, 2]
 
 
+def test_the_help_names_the_command_and_its_options(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are typed; the page has the same lines."""
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    usage = " ".join(capsys.readouterr().out.partition("\n\n")[0].split())
+    assert usage == (
+        "usage: python -m open_webui_openrouter_pipe.replay [-h] [--chat CHAT] [--turn N] [--model ID] "
+        "[--window TOKENS] [--settings FILE] [--artifacts FILE] [--json] [--check] EXPORT"
+    )
+
+
 def test_several_chats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """One has to be chosen, which is shown as if it were alone; the list is the output, the request an error."""
     assert main([_CHATS]) == 2

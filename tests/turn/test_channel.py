@@ -53,6 +53,15 @@ async def test_deltas_of_different_texts_are_not_joined() -> None:
     assert await asyncio.wait_for(drain(channel), 10) == joined
 
 
+async def test_a_joined_text_is_closed_at_its_limit() -> None:
+    """However much comes at once: no single event of the page grows beyond 16,384 characters and one more delta."""
+    channel = OutputChannel(interval_seconds=60)
+    for delta in ("a" * 16_383, "b", "c", "d"):
+        await channel.put(text(delta))
+    channel.close()
+    assert await asyncio.wait_for(drain(channel), 10) == [text("a" * 16_383 + "b"), text("cd")]
+
+
 async def test_a_full_channel_makes_the_writer_wait() -> None:
     """For values that cannot be joined; a page that no longer reads does not hold the engine for ever."""
 
