@@ -143,7 +143,7 @@ class Chat:
             writer.render(output)
         self.messages += as_messages(writer.items) or [{"role": "assistant", "content": ""}]
         return Answer(
-            text="".join(output.delta for output in outputs if isinstance(output, TextDelta)),
+            text="".join(each.delta for each in outputs if getattr(each, "kind", "") == "output_text"),
             marked=tuple(
                 ulid for output in outputs if isinstance(output, StoredMarkers) for ulid in output.ids
             ),
