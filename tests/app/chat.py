@@ -15,6 +15,7 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.ports import Failed, Notice, StoredMarkers
+from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.settings import Settings, read_settings
 from open_webui_openrouter_pipe.store.kept import SealedSummaries
 from open_webui_openrouter_pipe.store.sealing import Keyring
@@ -142,7 +143,9 @@ class Chat:
             writer.render(output)
         self.messages += as_messages(writer.items) or [{"role": "assistant", "content": ""}]
         return Answer(
-            text="".join(each.delta for each in outputs if getattr(each, "kind", "") == "output_text"),
+            text="".join(
+                each.delta for each in outputs if isinstance(each, TextDelta) and each.kind == "output_text"
+            ),
             marked=tuple(
                 ulid for output in outputs if isinstance(output, StoredMarkers) for ulid in output.ids
             ),
