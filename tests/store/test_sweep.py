@@ -63,7 +63,15 @@ async def write(
     database: Database, table: sa.Table, mark: str, user_id: str, chat_id: str, used: int
 ) -> None:
     """Write a row of any table; `mark` is in its key, and in each text that is not the owner's or the chat's."""
-    zero: dict[type[Any], Any] = {str: mark, int: 0, float: 0.0, bool: False, bytes: b"x", dict: {}}
+    zero: dict[type[Any], Any] = {
+        str: mark,
+        int: 0,
+        float: 0.0,
+        bool: False,
+        bytes: b"x",
+        dict: {},
+        object: {},
+    }
     values = {column.name: zero[column.type.python_type] for column in table.c}
     values |= {name: used for name in ("last_used", "created") if name in values}
     await database.change(sa.insert(table), {**values, "user_id": user_id, "chat_id": chat_id})
