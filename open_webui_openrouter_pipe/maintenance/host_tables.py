@@ -35,6 +35,12 @@ _POSITION: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
 }
 
 
+class _NoJson(str):
+    """A text where JSON was expected, which is carried over as it is."""
+
+    __slots__ = ()
+
+
 class _JsonText(sa.TypeDecorator[Any]):
     """JSON in a column of texts."""
 
@@ -42,10 +48,15 @@ class _JsonText(sa.TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, _: sa.Dialect) -> str | None:
-        return None if value is None else json.dumps(value, ensure_ascii=False)
+        if value is None or isinstance(value, _NoJson):
+            return value and str(value)
+        return json.dumps(value, ensure_ascii=False)
 
     def process_result_value(self, value: str | None, _: sa.Dialect) -> Any:
-        return None if value is None else json.loads(value)
+        try:
+            return None if value is None else json.loads(value)
+        except ValueError:
+            return _NoJson(value)
 
 
 class HostTables:

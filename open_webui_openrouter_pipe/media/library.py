@@ -12,12 +12,11 @@ import logging
 import time
 from base64 import b64encode
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter
 from typing import Final, TypeAlias
 
 from ..conversation.conversation import ContentCache, cache_key
@@ -83,9 +82,10 @@ class EncodedFiles:
     def __init__(
         self, max_characters: int = MAX_CACHED_CHARACTERS, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._clock = clock
-        self._kept = ContentCache[tuple[int, float, Encoded | str]](max_characters, size_of=itemgetter(0))
+        self._max_characters, self._clock = max_characters, clock
+        self._kept: OrderedDict[bytes, tuple[int, float, Encoded | str]] = OrderedDict()
         """With the characters that each takes, and when it was read."""
+        self._characters = 0
         self._sizes: ContentCache[int] = ContentCache()
 
     def size_bytes(self, user_id: str, source: str) -> int | None:
@@ -94,8 +94,12 @@ class EncodedFiles:
 
     def get(self, user_id: str, source: str) -> Encoded | str | None:
         """Return what was kept for the user, unless it must be read again."""
-        _, seconds, found = self._kept.get(cache_key(user_id, source)) or (0, 0.0, None)
-        return found if self._clock() - seconds <= CHECKED_SECONDS else None
+        key = cache_key(user_id, source)
+        _, seconds, found = self._kept.get(key, (0, -CHECKED_SECONDS, None))
+        if found is None or self._clock() - seconds > CHECKED_SECONDS:
+            return None
+        self._kept.move_to_end(key)
+        return found
 
     def put(self, user_id: str, source: str, found: Encoded | str) -> None:
         """Keep it, in the place of what was kept."""
@@ -103,7 +107,10 @@ class EncodedFiles:
         if isinstance(found, Encoded):
             characters += len(found.base64) + len(found.text or "")
             self._sizes.put(key, len(found.base64) * 3 // 4)
-        self._kept.put(key, (characters, self._clock(), found))
+        self._characters += characters - self._kept.pop(key, (0,))[0]
+        self._kept[key] = (characters, self._clock(), found)
+        while self._characters > self._max_characters:
+            self._characters -= self._kept.popitem(last=False)[1][0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,10 @@ class ItemDraft:
         )
 
     def _shown(self, kind: TextName, part: int) -> str:
-        return "".join(self._texts.get((kind, part), ()))
+        chunks = self._texts.get((kind, part), [])
+        if len(chunks) > 1:  # so that asking often does not join them often
+            chunks[:] = ["".join(chunks)]
+        return chunks[0] if chunks else ""
 
     def _arguments(self) -> str:
         whole = as_text(self.item.get("arguments"))

@@ -166,6 +166,11 @@ class Database:
         task.add_done_callback(self._forget_task)
         return task
 
+    @property
+    def limit_seconds(self) -> float | None:
+        """After how long work is given up; never in SQLite's thread, where its busy timeout ends each attempt."""
+        return None if self.dialect == "sqlite" else self._timeout_seconds
+
     async def aclose(self) -> None:
         """Wait until all that was started has ended."""
         while self._tasks:
@@ -178,10 +183,8 @@ class Database:
             _log.debug("work in the database failed: %s", error)
 
     async def _work(self, connect: Connect, work: Work[Answer]) -> Answer:
-        # SQLite works in a thread that cannot be interrupted; its own busy timeout ends each attempt.
-        limit_seconds = None if self.dialect == "sqlite" else self._timeout_seconds
         try:
-            async with asyncio.timeout(limit_seconds):
+            async with asyncio.timeout(self.limit_seconds):
                 return await self._repeat(connect, work)
         except (DataError, IntegrityError) as error:
             raise StoreError("An item could not be stored.", detail=_first_line(error)) from error

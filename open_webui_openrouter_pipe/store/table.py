@@ -14,6 +14,8 @@ from .database import Database, epoch_seconds
 from .schema import Row, SealedRow
 
 STAMP_INTERVAL_SECONDS: Final = 24 * 60 * 60
+MAX_STAMPS: Final = 64
+"""Of one table at the same time: behind a slow database, a use is stamped the next time."""
 """`last_used` is only as exact as this, so that a busy chat writes each of its rows once a day at most."""
 
 FoundRows: TypeAlias = Mapping[str, SealedRow | None]
@@ -36,6 +38,7 @@ class SealedTable(Generic[Row]):
         self._table = table = database.tables.of_rows(row)
         self._next: tuple[list[Row], asyncio.Task[int]] | None = None
         self._writing = asyncio.Lock()
+        self._stamping = 0
         self._key_of = itemgetter(slice(len(table.primary_key)))
         owner, first, *others = table.primary_key
         # Not by the index: the databases would look up each further part for each first one, which are many in a chat.
@@ -61,10 +64,16 @@ class SealedTable(Generic[Row]):
         """Note beside the request, once a day, that rows of one owner were used; `changes` are written with it."""
         now = self.clock()
         before = now - STAMP_INTERVAL_SECONDS
-        if stale := [row for row in rows if row.last_used <= before]:
+        stale = [row for row in rows if row.last_used <= before]
+        if stale and self._stamping < MAX_STAMPS:
             ids = sorted({part for row in stale for part in self._key_of(row)[1:]})
             named = {"owner": stale[0].user_id, "ids": ids, "now": now, "before": before}
-            self._database.start(self._database.change(self._stamp.values(changes), named))
+            self._stamping += 1
+            stamp = self._database.start(self._database.change(self._stamp.values(changes), named))
+            stamp.add_done_callback(self._stamped)
+
+    def _stamped(self, _: asyncio.Task[int]) -> None:
+        self._stamping -= 1
 
     async def add(self, row: Row, *, instead_of: Row | None) -> bool:
         """Write a row, unless its place is taken by another than the one it replaces; return whether it was written."""
@@ -87,7 +96,10 @@ class SealedTable(Generic[Row]):
         waiting, committed = self._next
         waiting += rows
         try:
-            await asyncio.shield(committed)
+            async with asyncio.timeout(self._database.limit_seconds):
+                await asyncio.shield(committed)
+        except TimeoutError as error:  # with the commit before it, it takes twice as long
+            raise StoreUnavailable("The database cannot be reached.", detail="no answer in time") from error
         except StoreUnavailable:
             raise
         except StoreError:

@@ -68,8 +68,10 @@ class OutputChannel:
             await self._not_empty.wait()
             remaining = last + self._interval - self._clock()
             if remaining > 0 and not self._urgent.is_set():  # deltas gather until their interval is over
+                # not `wait_for`: that of Python 3.11 swallows a cancellation that comes as the event is set
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._urgent.wait(), remaining)
+                    async with asyncio.timeout(remaining):
+                        await self._urgent.wait()
             outputs, self._queue = self._queue, []
             self._not_full.set()
             if not self._closed:

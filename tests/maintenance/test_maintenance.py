@@ -176,8 +176,8 @@ async def test_what_a_question_names_is_then_done(host: Host, command: str, kind
 
 
 async def test_a_connection_keeps_what_was_set_for_its_models(host: Host) -> None:
-    """Ours get copies: the connection still offers its own."""
-    row = {"base_model_id": None, "name": "theirs", "params": "{}", "meta": "{}"}
+    """Ours get copies, whatever stands in them: the connection still offers its own."""
+    row = {"base_model_id": None, "name": "theirs", "params": "{}", "meta": "no JSON"}
     grant = {"resource_type": "model", "resource_id": PLAIN, "principal_id": "ada"}
     await host.do(host.insert("model", PLAIN, row), host.insert("access_grant", "g4", grant))
     asked = counts(await host.ask("move connection"))

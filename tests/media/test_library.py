@@ -250,13 +250,17 @@ async def test_a_file_is_read_once_for_many_turns_and_requests() -> None:
 
 
 async def test_memory_is_bounded() -> None:
-    """What was used least recently is forgotten, and read again; a failure takes the place of an entry, too."""
+    """All of it is used. What was used least recently is forgotten, and read again; a failure takes a place, too."""
     files, downloads = FakeFiles.of(CONTENTS), FakeDownloads()
     size = ENTRY_CHARACTERS + len(path("a")) + len(b64encode(PNG))
     small = library(files, encoded=EncodedFiles(2 * size))
     for name in "aabbacab":
         await small.fill(*chat([image(path(name))]))
     assert files.read_ids == ["a", "b", "c", "b"]
+    none = library(files, encoded=EncodedFiles(size - 1))
+    for _ in range(2):
+        await none.fill(*chat([image(path("d"))]))
+    assert files.read_ids[4:] == ["d", "d"]
     small = library(downloads=downloads, encoded=EncodedFiles(2 * (ENTRY_CHARACTERS + len(URL) - 4)))
     for name in "abcab":
         await small.fill(*chat([image(f"https://example.org/{name}")]))

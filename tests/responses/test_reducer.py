@@ -81,6 +81,18 @@ def test_matching_many_items_takes_linear_time(output_type: str) -> None:
     assert growth(end, "x".__mul__) < MAX_GROWTH
 
 
+def test_a_text_that_ends_again_and_again_takes_linear_time() -> None:
+    """The whole of it is compared with what was shown, but not put together anew each time."""
+
+    def stream(text: str) -> None:
+        reducer, place = Reducer(), {"output_index": 0, "content_index": 0, "item_id": "m"}
+        for _ in range(len(text) // 8):
+            reducer.feed({"type": "response.output_text.delta", **place, "delta": "w"})
+            reducer.feed({"type": "response.output_text.done", **place, "text": "w"})
+
+    assert growth(stream, "x".__mul__) < MAX_GROWTH
+
+
 @pytest.mark.parametrize(("annotation", "flat"), rows(STREAMS.with_name("frames.txt"), "annotations"))
 def test_annotations_are_brought_into_one_form(annotation: Any, flat: dict[str, Any] | None) -> None:
     """Nested and flat citations become flat ones with a title; what cannot be one is omitted."""

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import ConfigurationError, StoreError, StoreUnavailable
+from open_webui_openrouter_pipe.store import table as table_module
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import PromptRow, SealedRow, SummaryRow
 from open_webui_openrouter_pipe.store.table import (
@@ -149,6 +150,36 @@ async def test_a_use_that_cannot_be_stamped_fails_nothing(sqlite_database: Datab
     rows: Any = SealedTable(sqlite_database, kind.row)
     await rows.put([created := kind.make(1, now=0)])
     rows.stamp([created])
+    await sqlite_database.aclose()
+    assert await all_of(rows) == [created]
+
+
+async def test_no_stamps_gather_behind_a_slow_database(
+    sqlite_database: Database, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With so much under way, a use is stamped the next time."""
+    monkeypatch.setattr(table_module, "MAX_STAMPS", 1)
+    rows: Any = SealedTable(sqlite_database, kind.row, clock=Clock())
+    await rows.put([first := kind.make(1, now=0), second := kind.make(2, now=0)])
+    for each in (first, second):
+        rows.stamp([each])
+    await sqlite_database.aclose()
+    assert await all_of(rows) == [first._replace(last_used=NOW), second]
+    rows.stamp([second])
+    await sqlite_database.aclose()
+    assert await all_of(rows) == [each._replace(last_used=NOW) for each in (first, second)]
+
+
+async def test_a_put_waits_behind_a_hanging_one_for_no_longer_than_its_limit(
+    sqlite_database: Database, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer goes on without its markers; what was given to write is written when that is possible again."""
+    rows: Any = SealedTable(sqlite_database, kind.row)
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "limit_seconds", 0.01)
+        async with rows._writing:
+            with pytest.raises(StoreUnavailable, match="The database cannot be reached"):
+                await rows.put([created := kind.make(1)])
     await sqlite_database.aclose()
     assert await all_of(rows) == [created]
 

@@ -62,6 +62,25 @@ async def test_a_joined_text_is_closed_at_its_limit() -> None:
     assert await asyncio.wait_for(drain(channel), 10) == [text("a" * 16_383 + "b"), text("cd")]
 
 
+async def test_whoever_drains_can_be_stopped_as_something_arrives() -> None:
+    """While deltas gather: a stop in the same moment as a notice ends the drain, and is not lost."""
+    for steps in range(5):
+        channel = OutputChannel(interval_seconds=60)
+        await channel.put(text("a"))
+        draining = asyncio.create_task(drain(channel))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await channel.put(text("b"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await channel.put(Notice("now"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        draining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(draining, 10)
+
+
 async def test_a_full_channel_makes_the_writer_wait() -> None:
     """For values that cannot be joined; a page that no longer reads does not hold the engine for ever."""
 
