@@ -190,6 +190,12 @@ class UserRecord:
         All messages are whole if they fit. Otherwise material is shortened first, the longest most; then the
         longest messages; at last only the newest remain. How many are omitted is said.
         """
+        if not turns:
+            return ""
+        key = self.turns[turns.stop - 1].sent_chain + b"record%d,%d" % (turns.start, max_tokens)
+        return self.texts.get_or_compute(key + self.counter.method, partial(self._write, turns, max_tokens))
+
+    def _write(self, turns: range, max_tokens: int) -> str:
         messages = [message for turn in turns for message in self._messages(turn)]
         heading = _RECORD_HEADING.format(first=turns.start + 1, last=turns.stop)
         free_tokens = max_tokens - self.counter.text(heading)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, takewhile
+from operator import eq
+from typing import Any, NamedTuple
 
 from ..conversation.conversation import (
     ContentCache,
@@ -33,7 +35,14 @@ from ..conversation.record import (
     with_turn_numbers,
 )
 from ..conversation.slash import Aim, Command, commanded_aims
-from ..conversation.tokens import CALL_OVERHEAD_TOKENS, TokenCounter, truncate_middle, truncate_to_tokens
+from ..conversation.tokens import (
+    CALL_OVERHEAD_TOKENS,
+    NO_TOKENS,
+    TokenCounter,
+    TokenCounts,
+    truncate_middle,
+    truncate_to_tokens,
+)
 from ..responses.items import (
     InputMessage,
     InputPart,
@@ -126,8 +135,7 @@ SENT_LEVELS = (DetailLevel.FULL, DetailLevel.TOOL_FACTS, DetailLevel.SKELETON, D
 """Levels at which some of the part's own items are sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A round of a turn, or its beginning; `turn` is the index of its turn in the conversation."""
 
     turn: int
@@ -166,11 +174,41 @@ class OutputLimits:
 NO_LIMITS = OutputLimits(sys.maxsize, sys.maxsize)
 """Nothing is capped."""
 
+KEPT_DECISIONS = 16
+"""Of the requests of a chat, the last ones: the next request goes on from one of them, or decides all again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was found of a chat's parts, kept from one request to the next: names and numbers, no word of it.
+
+    `names` say what each part holds. `whole` are the tokens of all parts before each, as they are, and `sums` the same
+    at each level, as far as they were counted; `called` names the tools that were called in them. `decided` are what
+    the last requests were decided to be, by what that goes by, each with the number of its parts.
+    """
+
+    names: list[bytes] = field(default_factory=list)
+    whole: list[TokenCounts] = field(default_factory=lambda: [NO_TOKENS])
+    called: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
+    sums: dict[DetailLevel, list[int]] = field(default_factory=lambda: {level: [0] for level in SENT_LEVELS})
+    decided: dict[Hashable, list[tuple[int, Any]]] = field(default_factory=dict)
+
+    def beginning(self, names: list[bytes]) -> Measured:
+        """Return a copy of what holds for a chat with these parts, as far as they are the same."""
+        known = sum(takewhile(bool, map(eq, names, self.names)))
+        sums = {level: sums[: known + 1] for level, sums in self.sums.items()}
+        decided = {
+            terms: [(end, state) for end, state in states if end <= known]
+            for terms, states in self.decided.items()
+        }
+        return Measured(names, self.whole[: known + 1], self.called[: known + 1], sums, decided)
+
 
 class PartsByDetail:
     """A conversation's parts at all levels of detail; items are built and counted on first use.
 
-    `texts` caches what stands in for long items from request to request; it follows from content alone.
+    `texts` caches what stands in for long items from request to request; it follows from content alone. `measured` is
+    what an earlier request has found of the same chat.
     """
 
     def __init__(
@@ -180,8 +218,9 @@ class PartsByDetail:
         texts: ContentCache[str],
         limits: OutputLimits,
         summaries: SummaryIndex,
+        measured: Measured | None = None,
     ) -> None:
-        """Divide the turns into parts; nothing is counted yet."""
+        """Divide the turns into parts; what is new is counted when it is asked for."""
         self.counter = counter
         self.limits = limits
         self.summaries = summaries
@@ -189,18 +228,48 @@ class PartsByDetail:
         self.conversation = conversation
         self.restored_tokens: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
         """By how much restored parts are larger than at the levels that these cutoffs give them, once counted."""
-        self.parts = tuple(
-            Part(index, entries, ends_turn=entries is turn.rounds[-1])
+        self.parts = [
+            Part(index, entries, entries is turn.rounds[-1])
             for index, turn in enumerate(self.turns)
             for entries in turn.rounds
-        )
+        ]
         self._starts = [*accumulate([len(turn.rounds) for turn in self.turns[:-1]], initial=0)]
         self._texts = texts
-        self._sums: dict[DetailLevel, list[int]] = {level: [0] for level in SENT_LEVELS}
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[range, tuple[DigestedItem, ...]] = {}
         self._references: dict[bytes, str] = {}
         self._record = UserRecord(conversation.turns, counter, texts)
+        self.measured = (measured or Measured()).beginning(self._names())
+        self._measure()
+
+    def _names(self) -> list[bytes]:
+        """Name what each part holds, and what its user commanded before it."""
+        names = [
+            b"".join([entry.digest for entry in entries]) + (b"." if ends_turn else b"")
+            for _, entries, ends_turn in self.parts
+        ]
+        for each in self.conversation.commands:
+            at = self._starts[min(each.turn, len(self._starts) - 1)]
+            names[at] += repr(each.command).encode("utf-8", "surrogatepass")
+        return names
+
+    def _measure(self) -> None:
+        """Count the parts that are new, as they are."""
+        whole, called = self.measured.whole, self.measured.called
+        for part in self.parts[len(whole) - 1 :]:
+            names = {entry.item["name"] for entry in part.entries if is_function_call(entry.item)}
+            called.append(called[-1] if called[-1] >= names else called[-1] | names)
+            whole.append(whole[-1].plus(self.counter.entries(part.entries)))
+
+    @property
+    def first_cut(self) -> int:
+        """The first part that holds an output which is never sent whole; how many parts there are where none does."""
+        whole = self.measured.whole
+        return bisect_left(
+            range(len(self.parts)),
+            1,
+            key=lambda at: whole[at + 1].tokens - self.tokens(DetailLevel.FULL, 0, at + 1),
+        )
 
     def without_record(self) -> PartsByDetail:
         """Return the same with a note that says only how many turns are dropped."""
@@ -242,11 +311,15 @@ class PartsByDetail:
         """Return how many segments lie before a part."""
         return self.summaries.count(self.turns_before(part))
 
+    def whole_tokens(self, start: int, end: int) -> int:
+        """Return what the parts from `start` to before `end` take as they are."""
+        return self.measured.whole[end].tokens - self.measured.whole[start].tokens
+
     def tokens(self, level: DetailLevel, start: int, end: int) -> int:
         """Return what the parts from `start` to before `end` take at a level at which they are sent."""
         if start >= end:
             return 0
-        sums = self._sums[level]
+        sums = self.measured.sums[level]
         for part in range(len(sums) - 1, end):
             sums.append(sums[-1] + self.counter.entries(self.entries(level, part)).tokens)
         return sums[end] - sums[start]

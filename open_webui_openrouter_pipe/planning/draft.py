@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -17,7 +16,7 @@ from ..conversation.budget import BUILT_IN_TOOLS, Budget, ContextShare, Strategy
 from ..conversation.conversation import Conversation, DigestedItem, Tool, digest_item
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts, truncate_to_tokens
 from ..recall.search import TextIndex
-from ..responses.items import Item, is_function_call
+from ..responses.items import Item
 from ..summaries.segments import SummaryTarget
 from . import policies
 from .detail import DetailLevel, PartsByDetail
@@ -158,9 +157,7 @@ class Draft:
 
         Some providers refuse calls in the input of a request that offers no tools.
         """
-        items = (entry.item for part in self.parts.parts for entry in part.entries)
-        called = {item["name"] for item in items if is_function_call(item)}
-        names = self.conversation.optional_tools - called
+        names = self.conversation.optional_tools - self.parts.measured.called[-1]
         return tuple(tool for tool in self.conversation.tools if tool.get("name") in names)
 
     @property
@@ -223,7 +220,10 @@ class Draft:
 
     def _has_use_for_recall(self, cutoffs: Cutoffs, end: int) -> bool:
         """Whether the request with so many parts lacks something that the model could ask for."""
-        return self.terms.settings.recall_tool and any(parts_removed(self.parts, cutoffs, end))
+        if not self.terms.settings.recall_tool:
+            return False
+        is_cut = self.parts.first_cut < end
+        return is_cut or (any(cutoffs.ends) and any(parts_removed(self.parts, cutoffs, end)))
 
     @cached_property
     def _recalled(self) -> Recalled:
@@ -288,7 +288,7 @@ class Draft:
             marks=self._marks(cutoffs, found.previous, starts, self._recalled),
             budget=budget,
             limit_tokens=limit_tokens,
-            tokens_before=count_all(counter, whole).tokens + summaries.tokens(0),
+            tokens_before=count_all(parts, whole).tokens + summaries.tokens(0),
             steps=tuple(self._steps(reasons)),
             counts=counter.entries(entries).plus(counter.tools(tools)),
             tokens_without_new_summaries=self._request.actual_tokens(without_new),
@@ -390,8 +390,9 @@ class Draft:
         parts, conversation = self.parts, self.conversation
         summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
         entries = [*conversation.instructions, *summaries, *parts.note(cutoffs.summarized, cutoffs.dropped)]
-        starts = []
-        for part in range(len(parts.parts)):
+        first = min(cutoffs.dropped, *cutoffs.restored, parts.current)
+        starts = [len(entries)] * first
+        for part in range(first, len(parts.parts)):
             if part == parts.current:
                 entries += [*conversation.volatile, *recalled.entries]
             starts.append(len(entries))
@@ -426,11 +427,10 @@ class Draft:
         return self.parts.counter.entries(entries).tokens
 
 
-def count_all(counter: TokenCounter, conversation: Conversation) -> TokenCounts:
-    """Count everything of a conversation but the external summaries."""
-    turns = chain.from_iterable(turn.entries for turn in conversation.turns)
-    entries = chain(conversation.instructions, conversation.volatile, turns)
-    return counter.entries(entries).plus(counter.tools(conversation.tools))
+def count_all(parts: PartsByDetail, conversation: Conversation) -> TokenCounts:
+    """Count everything of the parts' conversation, or what is to be sent of it, but the external summaries."""
+    entries, counter = (*conversation.instructions, *conversation.volatile), parts.counter
+    return parts.measured.whole[-1].plus(counter.entries(entries)).plus(counter.tools(conversation.tools))
 
 
 def rounded_up(tokens: int) -> int:

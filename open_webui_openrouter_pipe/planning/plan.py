@@ -52,8 +52,22 @@ def find_reductions(parts: PartsByDetail, cutoffs: Cutoffs, settings: ContextSet
     earlier_turns = len(parts.turns) - 1
     lost_tokens, counts = dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0)
     counted_turns: set[int] = set()
-    for index, part in enumerate(parts.parts):
-        level = cutoffs.level_of(index)
+    unsent: tuple[tuple[ReductionKind, int, int], ...] = (
+        ("summarized", 0, cutoffs.summarized),
+        ("omitted", cutoffs.summarized, cutoffs.dropped),
+    )
+    for kind, start, end in unsent:
+        restored = [at for at in cutoffs.restored if start <= at < end]
+        counts[kind] = parts.turns_before(end) - parts.turns_before(start)
+        counts[kind] -= len({parts.parts[at].turn for at in restored})
+        lost_tokens[kind] = parts.whole_tokens(start, end)
+        lost_tokens[kind] -= sum(parts.whole_tokens(at, at + 1) for at in restored)
+    sent_parts = (
+        *sorted(at for at in cutoffs.restored if at < cutoffs.dropped),
+        *range(cutoffs.dropped, len(parts.parts)),
+    )
+    for index in sent_parts:
+        part, level = parts.parts[index], cutoffs.level_of(index)
         sent = parts.entries(level, index)
         if sent == part.entries:
             continue
@@ -80,10 +94,6 @@ def find_reductions(parts: PartsByDetail, cutoffs: Cutoffs, settings: ContextSet
 
 
 def _kind(level: DetailLevel, *, is_current: bool) -> ReductionKind:
-    if level == DetailLevel.SUMMARIZED:
-        return "summarized"
-    if level == DetailLevel.DROPPED:
-        return "omitted"
     if level == DetailLevel.FULL:
         return "capped"
     return "facts" if is_current or level == DetailLevel.TOOL_FACTS else "shortened"

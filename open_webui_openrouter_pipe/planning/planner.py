@@ -26,9 +26,9 @@ from ..conversation.record import max_record_tokens, no_note, omission_note
 from ..conversation.slash import Compact, Restore, SetAim
 from ..conversation.tokens import TokenCounter
 from ..recall.search import TextIndex, new_index
-from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex
+from ..summaries.segments import Segment, SegmentSizes, SummaryIndex
 from ..summaries.summary import Summary
-from .detail import NO_LIMITS, DetailLevel, OutputLimits, PartsByDetail
+from .detail import NO_LIMITS, Measured, OutputLimits, PartsByDetail
 from .draft import Draft, count_all, rounded_up
 from .plan import STEPS, CacheMarks, Plan, Step
 from .recall import UNOFFERED, max_recalled_tokens, without_recall
@@ -37,6 +37,8 @@ from .simulate import CachePrices, Cutoffs, MissingSummaryMode, SimulationTerms
 LIMIT_STEPS_PER_UNIT = 10
 """The limit follows the calibration in steps of a tenth, so that cutoffs do not move with each bill. What the provider
 counts beyond a step is within the overhead reserve."""
+MEASURED_PARTS = 100_000
+"""Of all chats of a worker: the parts whose sizes are kept, each in about half a kilobyte."""
 THRIFTY_WINDOW_TOKENS = 128_000
 """The window from which on segments are of full size: in larger ones only more summaries would stand side by side."""
 
@@ -73,10 +75,16 @@ NO_SUMMARIES = AvailableSummaries()
 
 @dataclass(frozen=True, slots=True)
 class PlanCaches:
-    """What follows from items, kept from request to request: texts that stand in for them, and their passages."""
+    """What follows from items, kept from request to request: texts that stand in for them, and their passages.
+
+    `measured` is what was found of a chat's parts, by its first turn.
+    """
 
     facts: ContentCache[str] = field(default_factory=ContentCache)
     passages: TextIndex = field(default_factory=new_index)
+    measured: ContentCache[Measured] = field(
+        default_factory=lambda: ContentCache(MEASURED_PARTS, lambda found: 1 + len(found.names))
+    )
 
 
 def plan(
@@ -93,21 +101,14 @@ def plan(
     Raises ContextOverflow or WindowTooSmall (both are ContextBudgetExceeded) when what must be sent is over the
     limit, unless the strategy is `off`.
     """
-    budget, limit_of = _budget_and_limit(conversation, settings, model, counter)
-    limit_tokens = limit_of(budget)
+    budget = _budget(settings, model)
     least = budget.with_half_reserves(output_tokens=model.output_tokens)
     bounded = settings.context_strategy != "off"
     if bounded and least.input_tokens <= 0:
         raise WindowTooSmall(budget)
-    note = no_note if settings.context_strategy == "clip" else omission_note
-    sizes = segment_sizes(settings, model.segment_window_tokens or budget.window_tokens)
-    record_tokens = record_tokens_of(settings, budget)
-    index = SummaryIndex(
-        conversation, counter, sizes, summaries.found, record_tokens=record_tokens, texts=caches.facts
-    )
-    limits = OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
-    limits = limits if bounded else NO_LIMITS
-    parts = PartsByDetail(conversation, counter, caches.facts, limits, index)
+    parts = _parts(conversation, settings, model, counter, caches, summaries.found)
+    limit_of = _limit(parts, model)
+    limit_tokens = limit_of(budget)
     if _stays_whole(parts, settings, budget, limit_tokens):
         return _plan_of_all(parts, settings, model.id, budget, limit_tokens)
     terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
@@ -137,10 +138,10 @@ def _stays_whole(parts: PartsByDetail, settings: ContextSettings, budget: Budget
         or settings.tool_output_pruning == "every_turn"
         or 0 < settings.summary_turn_trigger < len(conversation.turns)
     )
-    tokens = 0 if may_change else _largest_tokens(conversation, parts.counter)
+    tokens = 0 if may_change else _largest_tokens(parts)
     if may_change or tokens > limit_tokens or tokens >= _quiet_tokens(settings, budget, limit_tokens):
         return False
-    return all(parts.entries(DetailLevel.FULL, at) == part.entries for at, part in enumerate(parts.parts))
+    return parts.first_cut == len(parts.parts)
 
 
 def _plan_of_all(
@@ -193,7 +194,12 @@ def record_tokens_of(settings: ContextSettings, budget: Budget) -> int:
 
 
 def may_need_summaries(
-    conversation: Conversation, settings: ContextSettings, *, model: ModelTerms, counter: TokenCounter
+    conversation: Conversation,
+    settings: ContextSettings,
+    *,
+    model: ModelTerms,
+    counter: TokenCounter,
+    caches: PlanCaches,
 ) -> bool:
     """Return whether the chat is so large or so long that summaries can matter to its plan; only counts."""
     if settings.context_strategy != "summarize":
@@ -203,11 +209,11 @@ def may_need_summaries(
         may_begin |= isinstance(each.command, Compact) or each.command == SetAim("thrifty")
     if may_begin:
         return True
-    budget, limit_of = _budget_and_limit(conversation, settings, model, counter)
-    least_tokens = _quiet_tokens(settings, budget, limit_of(budget))
+    budget, parts = _budget(settings, model), _parts(conversation, settings, model, counter, caches, {})
+    least_tokens = _quiet_tokens(settings, budget, _limit(parts, model)(budget))
     if settings.context_aim == "thrifty":
         least_tokens = segment_sizes(settings, budget.window_tokens).min_tokens
-    return _largest_tokens(conversation, counter) >= least_tokens
+    return _largest_tokens(parts) >= least_tokens
 
 
 def _quiet_tokens(settings: ContextSettings, budget: Budget, limit_tokens: int) -> float:
@@ -217,29 +223,57 @@ def _quiet_tokens(settings: ContextSettings, budget: Budget, limit_tokens: int) 
     return min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
 
 
-def _largest_tokens(conversation: Conversation, counter: TokenCounter) -> int:
+def _largest_tokens(parts: PartsByDetail) -> int:
     """Return the size of everything, with what changes from request to request as it is decided with."""
-    tokens = count_all(counter, replace(conversation, volatile=())).tokens
-    if conversation.external_summaries:
-        tokens += SummaryIndex(conversation, counter, NO_SEGMENTS, {}).tokens(0)
-    return tokens + rounded_up(counter.entries(conversation.volatile).tokens)
+    conversation = parts.conversation
+    tokens = count_all(parts, replace(conversation, volatile=())).tokens + parts.summaries.tokens(0)
+    return tokens + rounded_up(parts.counter.entries(conversation.volatile).tokens)
 
 
-def _budget_and_limit(
-    conversation: Conversation, settings: ContextSettings, model: ModelTerms, counter: TokenCounter
-) -> tuple[Budget, Callable[[Budget], int]]:
-    """Return the budget, and how many tokens by our count fit into one by the model's calibration, in steps.
+def _budget(settings: ContextSettings, model: ModelTerms) -> Budget:
+    output_tokens = model.output_tokens or settings.context_max_output_tokens or model.max_output_tokens
+    return split_window(model.window_tokens or UNKNOWN_WINDOW_TOKENS, output_tokens=output_tokens)
+
+
+def _parts(
+    conversation: Conversation,
+    settings: ContextSettings,
+    model: ModelTerms,
+    counter: TokenCounter,
+    caches: PlanCaches,
+    found: Mapping[Segment, Summary],
+) -> PartsByDetail:
+    """Divide the conversation, and go on from what earlier requests have found of it."""
+    budget = _budget(settings, model)
+    index = SummaryIndex(
+        conversation,
+        counter,
+        segment_sizes(settings, model.segment_window_tokens or budget.window_tokens),
+        found,
+        record_tokens=record_tokens_of(settings, budget),
+        texts=caches.facts,
+    )
+    note = no_note if settings.context_strategy == "clip" else omission_note
+    limits = OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
+    limits = NO_LIMITS if settings.context_strategy == "off" else limits
+    first_turn = b"".join(turn.sent_chain for turn in conversation.turns[:1])
+    name = first_turn + repr((counter.family, counter.method, limits)).encode()
+    parts = PartsByDetail(conversation, counter, caches.facts, limits, index, caches.measured.get(name))
+    caches.measured.put(name, parts.measured)
+    return parts
+
+
+def _limit(parts: PartsByDetail, model: ModelTerms) -> Callable[[Budget], int]:
+    """Return how many tokens by our count fit into a budget by the model's calibration, in steps.
 
     Only the limit goes by that. When summaries begin, and which, is a share of the plain budget and never moves with a
     bill: a factor below one leaves more room above the trigger, it does not raise the trigger.
     """
-    output_tokens = model.output_tokens or settings.context_max_output_tokens or model.max_output_tokens
-    budget = split_window(model.window_tokens or UNKNOWN_WINDOW_TOKENS, output_tokens=output_tokens)
     constant_tokens, factor = 0, 1.0
     if (calibration := model.calibration) is not None:
-        counts = count_all(counter, conversation)
+        counts = count_all(parts, parts.conversation)
         scaled_tokens = counts.text * calibration.upper_ratio + counts.media + counts.sealed
         beyond_reserve = scaled_tokens / max(1, counts.tokens) / (1 + OVERHEAD_SHARE)
         factor = max(1, math.ceil(beyond_reserve * LIMIT_STEPS_PER_UNIT)) / LIMIT_STEPS_PER_UNIT
         constant_tokens = rounded_up(math.ceil(calibration.constant_tokens))
-    return budget, lambda of: int(max(0, of.input_tokens - constant_tokens) / factor)
+    return lambda budget: int(max(0, budget.input_tokens - constant_tokens) / factor)

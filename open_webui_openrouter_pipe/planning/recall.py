@@ -32,7 +32,7 @@ from ..recall.search import (
 )
 from ..recall.tool import RECALL_NAME
 from ..responses.items import is_message
-from .detail import DetailLevel, Part, PartsByDetail
+from .detail import Part, PartsByDetail
 from .simulate import Cutoffs, PrefixBreak
 
 CONTEXT_MESSAGES = 2
@@ -125,9 +125,8 @@ def with_arrival(breaks: Sequence[PrefixBreak], parts: PartsByDetail) -> tuple[P
     It needs none of its own where it came with another change, as it does unless the first thing that a request
     lacked was the middle of a long output on its arrival.
     """
-    capped = (parts.entries(DetailLevel.FULL, at) != part.entries for at, part in enumerate(parts.parts))
-    first = next((at for at, is_capped in enumerate(capped) if is_capped), None)
-    if first is None:
+    first = parts.first_cut
+    if first == len(parts.parts):
         return tuple(breaks)
     ends = range(first + 1, len(parts.parts) + 1)
     request = next((end for end in ends if parts.parts[end - 1].awaits_answer), len(parts.parts))

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from ..conversation.budget import ContextSettings
 from ..conversation.slash import Compact, Discard, Restore, covers
-from .detail import SENT_LEVELS, DetailLevel, PartsByDetail
+from .detail import KEPT_DECISIONS, SENT_LEVELS, DetailLevel, PartsByDetail
 
 RATIO_DIGITS = 2
 CHEAP_READ = 0.25
@@ -298,12 +298,19 @@ class Simulation:
 def simulate(
     parts: PartsByDetail, terms: SimulationTerms, policies: Sequence[tuple[BreakReason, Policy]]
 ) -> Simulation:
-    """Apply the policies to all requests: one after each part that awaits an answer, the current one last."""
-    cutoffs = previous = retained = opening = Cutoffs()
-    breaks: list[PrefixBreak] = []
-    unpruned_cost, unsummarized_cost, turn = 0.0, 0.0, -1
+    """Apply the policies to all requests: one after each part that awaits an answer, the current one last.
+
+    Those that were decided before, by the same terms, are not decided again.
+    """
+    of_summaries = parts.summaries.terms(with_available=terms.missing_summaries == "skip")
+    decided = parts.measured.decided.setdefault((terms, of_summaries, tuple(policies)), [])
+    first, found = decided[-1] if decided else (0, Simulation())
+    cutoffs, previous, retained, opening = found.cutoffs, found.previous, found.retained, found.opening
+    breaks = [*found.breaks]
+    unpruned_cost, unsummarized_cost = found.unpruned_cost, found.unsummarized_cost
+    turn = parts.parts[first - 1].turn if first else -1
     count = len(parts.parts)
-    for end, part in enumerate(parts.parts, start=1):
+    for end, part in enumerate(parts.parts[first:], start=first + 1):
         if not (part.awaits_answer or end == count):
             continue
         request = SimulatedRequest(
@@ -336,7 +343,12 @@ def simulate(
             unsummarized_cost = 0.0 if cutoffs.summarized > previous.summarized else unsummarized_cost
             compacted = request.summarizable(turn + 1 - terms.settings.kept_turns)
             unsummarized_cost += terms.prices.read * request.saved_tokens(compacted)
-    return Simulation(cutoffs, previous, retained, tuple(breaks), unpruned_cost, unsummarized_cost, opening)
+        found = Simulation(
+            cutoffs, previous, retained, tuple(breaks), unpruned_cost, unsummarized_cost, opening
+        )
+        decided.append((end, found))
+    del decided[:-KEPT_DECISIONS]
+    return found
 
 
 def _as_commanded(request: SimulatedRequest) -> Iterator[tuple[Cutoffs, BreakReason]]:

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, groupby, islice
 
 from ..conversation.budget import ContextSettings
 from ..conversation.conversation import ContentCache, Conversation, DigestedItem, Turn, digest_item
 from ..conversation.record import UserRecord
 from ..conversation.slash import Compact
-from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
+from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts
 from ..responses.items import is_reasoning
 from .summary import (
     MIN_SIZE_TOKENS,
@@ -259,6 +259,11 @@ class SummaryIndex:
             )
         return self._earlier[known]
 
+    def terms(self, *, with_available: bool) -> Hashable:
+        """Return what the sizes of its messages go by; with which summaries there are, where that counts."""
+        available = frozenset(self._available) if with_available else None
+        return self._sizes, self._record_tokens, self._conversation.external_summaries, available
+
     def count(self, turns: int) -> int:
         """Return how many segments lie within the oldest `turns` turns."""
         return bisect_right(self.ends, turns) if turns > 0 else 0
@@ -328,12 +333,16 @@ class SummaryIndex:
     @cached_property
     def _sources_tokens(self) -> tuple[int, ...]:
         """The size of each turn but the current one, without reasoning and media: models differ in these."""
-        counts = (
-            [self._counter.entry(entry) for entry in turn.entries if not is_reasoning(entry.item)]
+        most, counter = self._sizes.max_item_tokens, self._counter
+
+        def count(turn: Turn) -> TokenCounts:
+            counts = [counter.entry(entry) for entry in turn.entries if not is_reasoning(entry.item)]
+            return TokenCounts(sum(min(each.tokens - each.media, most) for each in counts))
+
+        return tuple(
+            counter.counts.get_or_compute(turn.sent_chain + b"source%d" % most, partial(count, turn)).tokens
             for turn in self._conversation.turns[:-1]
         )
-        most = self._sizes.max_item_tokens
-        return tuple(sum(min(each.tokens - each.media, most) for each in of_turn) for of_turn in counts)
 
     def _turns(self, count: int) -> range:
         """The turns of the first `count` segments."""

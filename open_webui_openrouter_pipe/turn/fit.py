@@ -234,7 +234,8 @@ class Fitter:
     async def _known(self, conversation: Conversation) -> tuple[ModelTerms, AvailableSummaries]:
         """Return the model with its calibration, and the summaries that exist where the chat may need any."""
         model, summarizer = await self._calibrated(self.terms.model), self.summarizer
-        if summarizer is None or not await self._run(may_need_summaries, conversation, model):
+        may_need = partial(may_need_summaries, caches=self.services.caches)
+        if summarizer is None or not await self._run(may_need, conversation, model):
             return model, NO_SUMMARIES
         found = await summarizer.available(conversation)
         return model, AvailableSummaries(found, "request" if summarizer.may_try else "skip")

@@ -140,12 +140,12 @@ def _read_fact(block: str) -> Fact:
     )
 
 
-class _Filler:
+class Filler:
     """Text from the pieces of a file."""
 
     def __init__(self, name: str, rand: random.Random) -> None:
         self._rand = rand
-        text = (DIRECTORY / f"{name}_filler.txt").read_text("utf-8")
+        text = (DIRECTORY / f"{name}.txt").read_text("utf-8")
         _, *fields = _SECTION.split(text)
         self._pieces = {
             section: body.strip("\n").split("\n\n" if brackets == "[[" else "\n")
@@ -185,7 +185,7 @@ class _Writer:
     def __init__(self, name: str) -> None:
         self._name, self._style = name, STYLES[name]
         self._rand = random.Random(SEED)  # noqa: S311 - a seeded simulation
-        self._filler = _Filler(name, self._rand)
+        self._filler = Filler(f"{name}_filler", self._rand)
 
     def chat(self) -> RecallChat:
         style, facts = self._style, read_facts(self._name)

@@ -21,6 +21,7 @@ from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import (
     AvailableSummaries,
     ModelTerms,
+    PlanCaches,
     may_need_summaries,
     plan,
 )
@@ -184,7 +185,9 @@ class Case:
     @property
     def may_need_summaries(self) -> bool:
         """Whether summaries are looked up before it is planned."""
-        return may_need_summaries(self.conversation, self.settings, model=self.model, counter=COUNTER)
+        return may_need_summaries(
+            self.conversation, self.settings, model=self.model, counter=COUNTER, caches=PlanCaches()
+        )
 
 
 def read_value(text: str) -> Any:

@@ -152,7 +152,7 @@ def split_words(text: str) -> Sequence[int]:
 class CountingPrices(CachePrices):
     """Counts the simulated requests: each is priced once."""
 
-    priced: list[int] = field(default_factory=list)
+    priced: list[int] = field(default_factory=list, compare=False)
 
     def waiting_cost(self, prunable_tokens: int) -> float:
         """Count."""

@@ -277,10 +277,10 @@ async def test_no_turn_is_lost_when_the_limit_moves_while_summaries_are_made() -
 @pytest.mark.parametrize(
     ("turns", "reply", "simulations", "next_simulations"), rows(TABLES, "simulated", {"GOOD": GOOD})
 )
-async def test_a_chat_is_simulated_once_and_once_more_for_its_summaries(
+async def test_a_chat_is_simulated_once_and_once_more_without_its_summaries(
     turns: int, reply: Reply, simulations: int, next_simulations: int
 ) -> None:
-    """Not at all where it plainly fits."""
+    """Not at all where it plainly fits; the next call goes on from what the last one has decided."""
     worker, chat = Worker(reply), long_chat(turns)
     await fit(worker.new_fitter(), chat)
     assert worker.simulations(turns) == simulations
