@@ -141,7 +141,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "LookUp.answer to a reference": lambda text: _look_up("short", reference=text),
     "LookUp.answer to a turn": lambda text: _look_up(text, turn=1),
     "parse_model_summary": lambda text: parse_model_summary(
-        f'{{"summary_text": "{text}', source_tokens=LARGEST, count=len, instruction="Write a summary."
+        f'{{"summary_text": "{text}', source_tokens=LARGEST, count=len
     ),
 }
 """Functions of a text and more: by their names, how they are called."""

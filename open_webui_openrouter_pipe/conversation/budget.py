@@ -129,6 +129,10 @@ OVERHEAD_SHARE = 0.05
 """Of the window: what our count may be too low by."""
 MIN_OVERHEAD_TOKENS = 256
 """And in a small window, what its template adds to the messages and around tools."""
+VERBATIM_SHARE = 0.4
+"""Of what the budget leaves beside what is never dropped: what completed turns hold word for word, the newest first."""
+SMALL_WINDOW_TOKENS = 10_000
+SMALL_VERBATIM_SHARE = 1 / 3
 CLIP_RANGE_MESSAGES = (1, 50)
 
 Strategy = Literal["summarize", "prune", "clip", "refuse", "off"]
@@ -157,6 +161,11 @@ class Budget:
     def input_tokens(self) -> int:
         """What is left for the input."""
         return self.window_tokens - self.output_reserve_tokens - self.overhead_reserve_tokens
+
+    @property
+    def verbatim_share(self) -> float:
+        """How much of the room completed turns hold word for word."""
+        return SMALL_VERBATIM_SHARE if self.window_tokens < SMALL_WINDOW_TOKENS else VERBATIM_SHARE
 
     def with_half_reserves(self, *, output_tokens: int | None = None) -> Budget:
         """Return the same window with half as much reserved: what a request may use before it is refused.

@@ -125,8 +125,8 @@ class Conversation:
     tools: tuple[Tool, ...] = ()
     volatile: tuple[DigestedItem, ...] = ()
     external_summaries: tuple[str, ...] = ()
-    optional_tools: frozenset[str] = frozenset()
-    """Names of tools that the user did not choose."""
+    optional_tools: tuple[str, ...] = ()
+    """Names of tools that the user did not choose, in the order in which they give way."""
     before: bytes = CHAIN_START
     """The chain digest before the first of `turns`."""
     corrections: int = 0

@@ -8,7 +8,6 @@ the user's own. It runs in linear time; it must not shorten or drop anything.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +19,8 @@ from .conversation import ContentCache, DigestedItem, Turn
 from .tokens import TokenCounter, TokenCounts, head_and_tail
 
 MIN_QUOTE_CHARACTERS = 4
+NO_QUOTE = "\0"
+"""In place of what stands in quotation marks."""
 
 _FENCE = re.compile(r"([ \t]{0,40})(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?(`{3,}(?=[^`]*+$)|~{3,})")
 """An opening fence of CommonMark, also in a list, and at any indentation: what is deeper is code all the same."""
@@ -67,19 +68,10 @@ def stands_in_own_words(quotation: str, text: str) -> bool:
 
     It may hold what stands in quotation marks, but says something beside that, and neither begins nor ends in it.
     """
-    wanted = " ".join(quotation.split())
-    words = " ".join(own_words(text).split())
-    quoted = [match.span() for match in _QUOTED.finditer(words)]
-    starts, ends = [span[0] for span in quoted], [span[1] for span in quoted]
-    start = words.find(wanted) if len(wanted) >= MIN_QUOTE_CHARACTERS else -1
-    while start >= 0:
-        end = start + len(wanted)
-        within = quoted[bisect_right(ends, start) : bisect_left(starts, end)]
-        beside = len(wanted) - sum(last - first for first, last in within)
-        if all(start <= first and last <= end for first, last in within) and beside >= MIN_QUOTE_CHARACTERS:
-            return True
-        start = words.find(wanted, end)
-    return False
+    wanted, words = (" ".join(each.split()) for each in (quotation, own_words(text)))
+    beside, words_beside = (_QUOTED.sub(NO_QUOTE, each) for each in (wanted, words))
+    is_more = len(beside.replace(NO_QUOTE, "")) >= MIN_QUOTE_CHARACTERS
+    return is_more and wanted in words and beside in words_beside
 
 
 def _framed(lines: list[str]) -> Iterator[bool]:
@@ -115,8 +107,7 @@ def _tagged_until(lines: list[str]) -> dict[int, int]:
     return ends
 
 
-RECORD_SHARE = 0.10
-MIN_RECORD_TOKENS = 1_000
+RECORD_SHARE = 0.08
 MAX_RECORD_TOKENS = 20_000
 NOTE_SHARE = RECORD_SHARE / 2
 MAX_NOTE_TOKENS = MAX_RECORD_TOKENS // 2
@@ -139,7 +130,7 @@ Text: TypeAlias = Sequence[str | int]
 
 def max_record_tokens(budget_tokens: int) -> int:
     """Return how large the record beside summaries may be in an input budget."""
-    return max(MIN_RECORD_TOKENS, min(MAX_RECORD_TOKENS, int(budget_tokens * RECORD_SHARE)))
+    return min(MAX_RECORD_TOKENS, int(budget_tokens * RECORD_SHARE))
 
 
 def max_note_tokens(budget_tokens: int) -> int:

@@ -36,6 +36,23 @@ _KNOWLEDGE_TOOLS = frozenset(
     }
 )
 """Built-in tools that read knowledge where some is attached; most of them are offered without any as well."""
+_GIVING_WAY = (
+    *(
+        "calendar",
+        "automation",
+        "channel",
+        "skill",
+        "note",
+        "task",
+        "timer",
+        "notify",
+        "chat",
+        "knowledge",
+        "file",
+    ),
+    *("memor", "timestamp", "ask_user"),
+)
+"""Words in the names of built-in tools, in the order in which they give way in a small window; others go first."""
 _MARKS_OF_KNOWLEDGE = frozenset({"collection", "directory_id", "knowledge", "legacy"})
 """Keys of items that were picked from a knowledge collection, as the page and the host write them."""
 
@@ -84,7 +101,7 @@ class Call:
     message_id: str
     base_system_prompt: str | None
     base_user_prompt: str | None
-    optional_tools: frozenset[str] = frozenset()
+    optional_tools: tuple[str, ...] = ()
     """Names of the host's built-in tools that come with every chat: nobody chose them for this one."""
     user_message_id: str = ""
     """The message that is answered."""
@@ -244,12 +261,20 @@ def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "content": erase_markers(erase_commands(content))}
 
 
-def _optional_tools(metadata: Mapping[str, Any], knowledge: Any) -> frozenset[str]:
-    """The names of the tools that the host adds to every chat; `get_builtin_tools` in its `utils/tools.py`."""
+def _optional_tools(metadata: Mapping[str, Any], knowledge: Any) -> tuple[str, ...]:
+    """The names of the tools that the host adds to every chat, the first to give way first.
+
+    `get_builtin_tools` in its `utils/tools.py`.
+    """
     tools = as_object(metadata.get("tools"))
     builtin = {name for name, tool in tools.items() if as_object(tool).get("type") == "builtin"}
     has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or knowledge
-    return frozenset(builtin - _CHOSEN_TOOLS - (_KNOWLEDGE_TOOLS if has_knowledge else frozenset()))
+    optional = builtin - _CHOSEN_TOOLS - (_KNOWLEDGE_TOOLS if has_knowledge else frozenset())
+
+    def place(name: str) -> tuple[int, str]:
+        return next((at for at, word in enumerate(_GIVING_WAY) if word in name), -1), name
+
+    return tuple(sorted(optional, key=place))
 
 
 def _host_search(metadata: Mapping[str, Any]) -> Literal["", "offered", "done"]:

@@ -24,7 +24,7 @@ class Bill:
 
     `chat_id` is "" where the chat is not kept. `tokens_before` is the size of everything, `tokens_sent` what was sent
     of it after the `steps`, 0 when the request was rejected; of a summary, the sizes of its source and of itself, with
-    `details_omitted` for the calls, files and links that it does not list, and `failure` for why there is none. What
+    `details_omitted` for the calls and attachments that it does not list, and `failure` for why there is none. What
     the provider billed is zero until it has answered: `read_cost` is for what was read from the cache, `saved` what
     sending the whole chat without a cache would have cost more.
 

@@ -126,12 +126,13 @@ class DetailLevel(IntEnum):
     FULL = 0  # as it is; a single huge output is capped
     TOOL_FACTS = 1  # outputs are stated as facts
     SKELETON = 2  # facts; reasoning and assistant messages between tool calls are omitted
-    EXCERPTS = 3  # the same, with head and tail of each long text
-    DROPPED = 4  # omitted; a note keeps what the user wrote in it, as far as there is room
-    SUMMARIZED = 5  # replaced by a summary, which comes before everything else of the chat
+    TRIMMED = 3  # the same, with each text no longer than a single tool output may be
+    EXCERPTS = 4  # the same, with head and tail of each long text
+    DROPPED = 5  # omitted; a note keeps what the user wrote in it, as far as there is room
+    SUMMARIZED = 6  # replaced by a summary, which comes before everything else of the chat
 
 
-SENT_LEVELS = (DetailLevel.FULL, DetailLevel.TOOL_FACTS, DetailLevel.SKELETON, DetailLevel.EXCERPTS)
+SENT_LEVELS = tuple(level for level in DetailLevel if level < DetailLevel.DROPPED)
 """Levels at which some of the part's own items are sent."""
 
 
@@ -362,6 +363,10 @@ class PartsByDetail:
             case DetailLevel.SKELETON:
                 facts = self.entries(DetailLevel.TOOL_FACTS, part)
                 return tuple(entry for entry in facts if not _is_omitted(entry, ends_turn=ends_turn))
+            case DetailLevel.TRIMMED:
+                most = self.limits.output_tokens(1)
+                skeleton = self.entries(DetailLevel.SKELETON, part)
+                return tuple(self._truncated(entry, most) for entry in skeleton)
             case DetailLevel.EXCERPTS:
                 return tuple(map(self._with_excerpt, self.entries(DetailLevel.SKELETON, part)))
             case DetailLevel.DROPPED | DetailLevel.SUMMARIZED:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from ..conversation.budget import BUILT_IN_TOOLS, Budget, ContextShare, Strategy
-from ..conversation.conversation import Conversation, DigestedItem, Tool, digest_item
+from ..conversation.conversation import Conversation, DigestedItem, digest_item
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts, truncate_to_tokens
 from ..recall.search import TextIndex
 from ..responses.items import Item
@@ -110,7 +110,6 @@ class Draft:
     parts: PartsByDetail
     terms: SimulationTerms
     index: TextIndex
-    omitted_tools: frozenset[str] = frozenset()
 
     @property
     def max_recalled_tokens(self) -> int:
@@ -127,13 +126,8 @@ class Draft:
         draft, strategy = self, self.terms.settings.context_strategy
         drops = strategy in EVICTING_STRATEGIES
         yield from self._with_less_retrieved(drops=drops)
-        if optional := self._optional_tools():
-            tools = tuple(tool for tool in self.conversation.tools if tool not in optional)
-            names = frozenset(str(tool["name"]) for tool in optional)
-            draft = replace(self, conversation=replace(self.conversation, tools=tools), omitted_tools=names)
-            yield from draft._with_less_retrieved(drops=drops)  # noqa: SLF001 - the same class
         if drops and draft.conversation.retrieved:
-            draft = draft._with_retrieved(())  # noqa: SLF001 - the same class
+            draft = self._with_retrieved(())
             yield draft
         if strategy == "summarize":
             draft = draft.with_settings(context_strategy="prune")
@@ -152,13 +146,17 @@ class Draft:
         corrections = self.conversation.volatile[: self.conversation.corrections]
         return replace(self, conversation=replace(self.conversation, volatile=(*corrections, *entries)))
 
-    def _optional_tools(self) -> tuple[Tool, ...]:
-        """Return the tools that may be omitted: not chosen by the user, and never called in this chat.
+    def _optional_tools(self) -> tuple[tuple[str, int], ...]:
+        """Return names and sizes of the tools that may give way, the first to go first."""
+        sizes = {
+            tool.get("name"): self.parts.counter.tools([tool]).tokens for tool in self.conversation.tools
+        }
+        return tuple((name, sizes[name]) for name in self.conversation.optional_tools if name in sizes)
 
-        Some providers refuse calls in the input of a request that offers no tools.
-        """
-        names = self.conversation.optional_tools - self.parts.measured.called[-1]
-        return tuple(tool for tool in self.conversation.tools if tool.get("name") in names)
+    @property
+    def omitted_tools(self) -> frozenset[str]:
+        """The names of the tools that give way."""
+        return self._request.omitted_tools(self._simulation.cutoffs)
 
     @property
     def _head_tokens(self) -> int:
@@ -174,25 +172,19 @@ class Draft:
         return self._request.actual_tokens()
 
     def is_crowded(self) -> bool:
-        """Whether turns were evicted for what gives way before them.
-
-        That is long retrieved text, and optional tools that alone keep every request above the low-water mark.
-        """
-        if not any(each.reason == "evict" for each in self._simulation.breaks):
-            return False
-        tokens = self._simulation_terms.base_tokens
-        low_water_tokens = policies.LOW_WATER_SHARE * self.terms.limit_tokens
-        optional_tokens = self.parts.counter.tools(self._optional_tools()).tokens
-        return self._has_long_retrieved() or tokens - optional_tokens <= low_water_tokens < tokens
+        """Whether turns were evicted for long retrieved text, which gives way before them."""
+        return self._has_long_retrieved() and any(each.reason == "evict" for each in self._simulation.breaks)
 
     def _fixed_tokens(self, *, with_recall: bool) -> int:
-        tools = self.parts.counter.tools(self._tools(with_recall=with_recall))
-        return tools.tokens + self._tokens(self.conversation.instructions)
-
-    def _tools(self, *, with_recall: bool) -> tuple[Tool, ...]:
-        """Return the tools of a request, without ours where it is of no use yet."""
         tools = self.conversation.tools
-        return tools if with_recall or not self.terms.settings.recall_tool else without_recall(tools)
+        tools = tools if with_recall or not self.terms.settings.recall_tool else without_recall(tools)
+        return self.parts.counter.tools(tools).tokens + self._tokens(self.conversation.instructions)
+
+    def _unoffered(self, cutoffs: Cutoffs, end: int) -> frozenset[str]:
+        """Return which tools the chat has no use for: ours, as long as nothing was removed."""
+        has_use = not self.terms.settings.recall_tool or self._has_use_for_recall(cutoffs, end)
+        names = frozenset(str(tool.get("name")) for tool in self.conversation.tools)
+        return frozenset() if has_use else UNOFFERED & names
 
     @cached_property
     def _simulation_terms(self) -> SimulationTerms:
@@ -208,7 +200,15 @@ class Draft:
         limit_tokens = max(0, self.terms.limit_tokens - self.max_recalled_tokens - tool_tokens)
         volatile_tokens = min(self._tokens(self.conversation.volatile), self._head_tokens)
         base_tokens = fixed_tokens + rounded_up(volatile_tokens)
-        return replace(self.terms, base_tokens=base_tokens, limit_tokens=limit_tokens)
+        optional = self._optional_tools()
+        room_tokens = min(self.terms.budget_tokens, self.terms.limit_tokens) - fixed_tokens
+        return replace(
+            self.terms,
+            base_tokens=base_tokens,
+            limit_tokens=limit_tokens,
+            room_tokens=room_tokens + sum(tokens for _, tokens in optional),
+            optional_tools=optional,
+        )
 
     @cached_property
     def _simulation(self) -> Simulation:
@@ -274,8 +274,8 @@ class Draft:
         sent_segments = parts.segments_before(cutoffs.replaced)
         required = summaries.desired(sent_segments) if joins else summaries.missing(sent_segments)
         without_new = found.previous if adds_summaries else found.retained
-        tools = self._tools(with_recall=self._has_use_for_recall(cutoffs, len(parts.parts)))
-        unoffered = frozenset() if tools == self.conversation.tools else UNOFFERED
+        unoffered, omitted = self._unoffered(cutoffs, len(parts.parts)), self.omitted_tools
+        tools = [tool for tool in self.conversation.tools if tool.get("name") not in unoffered | omitted]
         whole = parts.conversation
         whole = replace(whole, tools=without_recall(whole.tools)) if unoffered else whole
         return Plan(
@@ -297,8 +297,8 @@ class Draft:
             summarized_turns=parts.turns_before(cutoffs.summarized),
             required_summaries=required,
             prefetch_summaries=self._prefetch(parts.segments_before(cutoffs.summarized)),
-            cached_prefix=self._cached_prefix() if required and not self.omitted_tools else None,
-            omitted_tools=self.omitted_tools,
+            cached_prefix=self._cached_prefix() if required else None,
+            omitted_tools=omitted,
             unoffered_tools=unoffered,
             reductions=tuple(sorted(self._reductions(), key=lambda each: KINDS.index(each.kind))),
             recalled=self._recalled,
@@ -323,15 +323,15 @@ class Draft:
 
     def _reductions(self) -> Iterator[Reduction]:
         """Yield what the request lacks of the whole conversation."""
-        sent, whole, counter = self.conversation, self.parts.conversation, self.parts.counter
+        sent, whole = self.conversation, self.parts.conversation
         yield from find_reductions(self.parts, self._simulation.cutoffs, self.terms.settings)
         whole_tokens, tokens = self._tokens(whole.retrieved), self._tokens(sent.retrieved)
         if tokens < whole_tokens:
             kind: ReductionKind = "retrieved_cut" if tokens else "retrieved_omitted"
             yield Reduction(kind, 1, whole_tokens - tokens, whole_tokens)
-        if self.omitted_tools:
-            saved_tokens = counter.tools(whole.tools).tokens - counter.tools(sent.tools).tokens
-            yield Reduction("tools", len(self.omitted_tools), saved_tokens)
+        if omitted := self.omitted_tools:
+            saved_tokens = sum(tokens for name, tokens in self._optional_tools() if name in omitted)
+            yield Reduction("tools", len(omitted), saved_tokens)
 
     def _prefetch(self, segments: int) -> tuple[SummaryTarget, ...]:
         """What the next summarizing would require beyond what this request does."""
@@ -354,11 +354,10 @@ class Draft:
             entries = entries[: starts[self.parts.current]]
             if self.conversation.volatile or self._recalled.entries:  # so had the request before, most likely
                 marks = replace(marks, current=marks.completed + 1)
-        offered = self._has_use_for_recall(previous, len(self.parts.parts) - 1)
-        tools = self._tools(with_recall=offered)
+        absent = self._unoffered(previous, len(self.parts.parts) - 1) | self._request.omitted_tools(previous)
+        tools = [tool for tool in self.conversation.tools if tool.get("name") not in absent]
         tokens = self.parts.counter.tools(tools).tokens + self._tokens(entries)
-        unoffered = frozenset() if tools == self.conversation.tools else UNOFFERED
-        return CachedPrefix(tuple(entry.item for entry in entries), marks, tokens, unoffered)
+        return CachedPrefix(tuple(entry.item for entry in entries), marks, tokens, absent)
 
     def shares(self) -> Iterator[ContextShare]:
         """Yield what the request holds when all that may be dropped is dropped."""
@@ -372,8 +371,9 @@ class Draft:
 
         said = (*conversation.instructions, *conversation.volatile[: conversation.corrections])
         yield ContextShare("instructions", self._tokens(said), droppable=False)
-        built_in = [tool for tool in conversation.tools if tool.get("name") in conversation.optional_tools]
-        chosen = [tool for tool in conversation.tools if tool not in built_in]
+        offered = [tool for tool in conversation.tools if tool.get("name") not in self.omitted_tools]
+        built_in = [tool for tool in offered if tool.get("name") in conversation.optional_tools]
+        chosen = [tool for tool in offered if tool not in built_in]
         yield ContextShare("tools", counter.tools(chosen).tokens, droppable=False)
         yield ContextShare(BUILT_IN_TOOLS, counter.tools(built_in).tokens, droppable=False)
         yield ContextShare("summaries", summaries, droppable=False)
@@ -407,7 +407,7 @@ class Draft:
         summaries = self.parts.summaries.entries(self.parts.segments_before(cutoffs.replaced))
         fixed = instructions + len(summaries)
         frontier = cutoffs.ends[DetailLevel.TOOL_FACTS]
-        if (cutoffs.replaced, cutoffs.discards) != (previous.replaced, previous.discards):
+        if cutoffs.before_turns != previous.before_turns:
             unchanged = instructions
         elif cutoffs.dropped != previous.dropped:
             unchanged = fixed

@@ -26,7 +26,7 @@ from ..conversation.record import max_record_tokens, no_note, omission_note
 from ..conversation.slash import Compact, Restore, SetAim
 from ..conversation.tokens import TokenCounter
 from ..recall.search import TextIndex, new_index
-from ..summaries.segments import Segment, SegmentSizes, SummaryIndex
+from ..summaries.segments import MESSAGE_SHARE, Segment, SegmentSizes, SummaryIndex
 from ..summaries.summary import Summary
 from .detail import NO_LIMITS, Measured, OutputLimits, PartsByDetail
 from .draft import Draft, count_all, rounded_up
@@ -111,7 +111,14 @@ def plan(
     limit_tokens = limit_of(budget)
     if _stays_whole(parts, settings, budget, limit_tokens):
         return _plan_of_all(parts, settings, model.id, budget, limit_tokens)
-    terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
+    terms = SimulationTerms(
+        settings,
+        model.prices,
+        limit_tokens,
+        budget.input_tokens,
+        summaries.if_missing,
+        verbatim_share=budget.verbatim_share,
+    )
     # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
     last_limit_tokens = limit_of(least)
     drafts = [Draft(conversation, parts, terms, caches.passages)]
@@ -178,19 +185,22 @@ def _plan_of_all(
     )
 
 
-def segment_sizes(settings: ContextSettings, window_tokens: int) -> SegmentSizes:
-    """Return how a chat is divided for summaries; a thrifty one in a large window as in a smaller one."""
+def segment_sizes(
+    settings: ContextSettings, budget: Budget, *, window_tokens: int | None = None
+) -> tuple[SegmentSizes, int]:
+    """Return how a chat is divided for summaries, and how large the record beside them may be, in tokens.
+
+    `window_tokens` is the window that segments are cut for, None for the budget's. A thrifty chat is divided in a large
+    window as in a smaller one.
+    """
+    window_tokens = window_tokens or budget.window_tokens
     if settings.context_aim == "thrifty":
         window_tokens = min(window_tokens, THRIFTY_WINDOW_TOKENS)
-    return SegmentSizes.of(settings, window_tokens)
-
-
-def record_tokens_of(settings: ContextSettings, budget: Budget) -> int:
-    """Return how large the record beside summaries may be; a thrifty chat's does not grow with a large window."""
-    if settings.context_aim == "thrifty":
-        window_tokens = min(budget.window_tokens, THRIFTY_WINDOW_TOKENS)
-        budget = split_window(window_tokens, output_tokens=budget.output_reserve_tokens)
-    return max_record_tokens(budget.input_tokens)
+        smaller_tokens = min(budget.window_tokens, THRIFTY_WINDOW_TOKENS)
+        budget = split_window(smaller_tokens, output_tokens=budget.output_reserve_tokens)
+    record_tokens = max_record_tokens(budget.input_tokens)
+    summaries_tokens = int(budget.input_tokens * MESSAGE_SHARE) - record_tokens
+    return SegmentSizes.of(settings, window_tokens, summaries_tokens=summaries_tokens), record_tokens
 
 
 def may_need_summaries(
@@ -212,7 +222,7 @@ def may_need_summaries(
     budget, parts = _budget(settings, model), _parts(conversation, settings, model, counter, caches, {})
     least_tokens = _quiet_tokens(settings, budget, _limit(parts, model)(budget))
     if settings.context_aim == "thrifty":
-        least_tokens = segment_sizes(settings, budget.window_tokens).min_tokens
+        least_tokens = segment_sizes(settings, budget)[0].min_tokens
     return _largest_tokens(parts) >= least_tokens
 
 
@@ -245,14 +255,8 @@ def _parts(
 ) -> PartsByDetail:
     """Divide the conversation, and go on from what earlier requests have found of it."""
     budget = _budget(settings, model)
-    index = SummaryIndex(
-        conversation,
-        counter,
-        segment_sizes(settings, model.segment_window_tokens or budget.window_tokens),
-        found,
-        record_tokens=record_tokens_of(settings, budget),
-        texts=caches.facts,
-    )
+    sizes, record_tokens = segment_sizes(settings, budget, window_tokens=model.segment_window_tokens)
+    index = SummaryIndex(conversation, counter, sizes, found, record_tokens=record_tokens, texts=caches.facts)
     note = no_note if settings.context_strategy == "clip" else omission_note
     limits = OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
     limits = NO_LIMITS if settings.context_strategy == "off" else limits

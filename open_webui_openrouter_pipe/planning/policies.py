@@ -17,7 +17,7 @@ from typing import TypeAlias
 from ..conversation.conversation import Turn
 from ..conversation.slash import Compact
 from ..responses.items import is_message
-from .detail import DetailLevel
+from .detail import SENT_LEVELS, DetailLevel
 from .simulate import Cutoffs, SimulatedRequest
 
 LOW_WATER_SHARE = 0.5
@@ -133,8 +133,9 @@ def due_segments(
     if waits and not (must_shrink or is_worthwhile):
         return 0
     least_freed = 0 if is_worthwhile else request.turn_tokens
+    last = turn if is_worthwhile else request.parts.turns_before(request.shortened_end(turn))
     for kept, least in _forced_attempts(request) if must_shrink else [(kept_turns, least_freed)]:
-        count, freed = choose_segments(request, min(request.turn, turn + 1 - kept), surplus_tokens)
+        count, freed = choose_segments(request, min(last, request.turn, turn + 1 - kept), surplus_tokens)
         if freed > least:
             return count
     return 0
@@ -221,9 +222,12 @@ def prune(request: SimulatedRequest) -> Cutoffs:
     """
     if request.tokens() <= request.prune_tokens:
         return request.cutoffs
-    end = request.start_of_newest(request.terms.settings.protected_turns)
+    protected = request.start_of_newest(request.terms.settings.protected_turns)
+    end = min(protected, request.verbatim_start(request.turn))
     steps = ((level, end) for level in SHORTENED_LEVELS)
-    return _give_way(request, steps, _low_water_tokens(request, request.prune_tokens)) or request.cutoffs
+    low_water_tokens = _low_water_tokens(request, request.prune_tokens)
+    cutoffs = _give_way(request, steps, low_water_tokens)
+    return cutoffs if request.tokens(cutoffs) <= low_water_tokens else request.cutoffs
 
 
 def evict(request: SimulatedRequest) -> Cutoffs:
@@ -236,11 +240,12 @@ def evict(request: SimulatedRequest) -> Cutoffs:
     limit_tokens = request.terms.limit_tokens
     if request.tokens() <= limit_tokens:
         return request.cutoffs
-    earlier, current = _eviction_steps(request)
-    fitting = _give_way(request, earlier, _low_water_tokens(request, limit_tokens))
-    fitting = fitting or _give_way(request, (*earlier, *current), limit_tokens)
-    if fitting is not None:
-        return fitting
+    earlier, newest = _eviction_steps(request)
+    cutoffs = _give_way(request, earlier, _low_water_tokens(request, limit_tokens))
+    if request.tokens(cutoffs) > limit_tokens:
+        cutoffs = _give_way(request, (*earlier, *newest), limit_tokens)
+    if request.tokens(cutoffs) <= limit_tokens:
+        return cutoffs
     dropped = request.cutoffs.moved(DetailLevel.DROPPED, request.start_of_newest(1))
     return min(request.cutoffs, dropped.moved(DetailLevel.TOOL_FACTS, request.end), key=request.tokens)
 
@@ -256,18 +261,24 @@ def _eviction_steps(request: SimulatedRequest) -> tuple[Sequence[_Step], Sequenc
     current turn's earlier rounds, which were asked for to answer the latest message.
     """
     settings, current = request.terms.settings, request.start_of_newest(1)
-    protected, *fewer = [request.start_of_newest(turns) for turns in halvings(settings.protected_turns)]
+    verbatim, last = request.verbatim_start(request.turn), request.start_of_newest(2)
+    protected = min(request.start_of_newest(settings.protected_turns), verbatim)
     earlier = [
         *((level, protected) for level in SHORTENED_LEVELS),
         (DetailLevel.DROPPED, min(request.retention_end(request.turn), protected)),
-        *((level, end) for end in fewer for level in SHORTENED_LEVELS),
-        (DetailLevel.DROPPED, protected),
+        *((level, verbatim) for level in SHORTENED_LEVELS),
+        (DetailLevel.DROPPED, verbatim),
     ]
-    return earlier, [(DetailLevel.TOOL_FACTS, request.end - 1), (DetailLevel.DROPPED, current)]
+    newest = [
+        *((level, last) for level in (*SHORTENED_LEVELS, DetailLevel.DROPPED)),
+        (DetailLevel.TOOL_FACTS, request.end - 1),
+        *((level, current) for level in (*SENT_LEVELS[1:], DetailLevel.DROPPED)),
+    ]
+    return earlier, newest
 
 
-def _give_way(request: SimulatedRequest, steps: Iterable[_Step], max_tokens: float) -> Cutoffs | None:
-    """Take the steps in their order, each only as far as needed; None when all are not enough."""
+def _give_way(request: SimulatedRequest, steps: Iterable[_Step], max_tokens: float) -> Cutoffs:
+    """Take the steps in their order, each only as far as needed; all of them where they are not enough."""
     cutoffs = request.cutoffs
     for level, end in steps:
         # A note may take more than the turns that it stands for: these stay.
@@ -275,8 +286,8 @@ def _give_way(request: SimulatedRequest, steps: Iterable[_Step], max_tokens: flo
             cutoffs, _moved_as_needed(request, cutoffs, (level, end), max_tokens), key=request.tokens
         )
         if request.tokens(cutoffs) <= max_tokens:
-            return cutoffs
-    return None
+            break
+    return cutoffs
 
 
 def _moved_as_needed(request: SimulatedRequest, cutoffs: Cutoffs, step: _Step, max_tokens: float) -> Cutoffs:

@@ -6,6 +6,7 @@ of the shorter one. That keeps the prefix of a chat the same from request to req
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -15,6 +16,7 @@ from ..conversation.slash import Compact, Discard, Restore, covers
 from .detail import KEPT_DECISIONS, SENT_LEVELS, DetailLevel, PartsByDetail
 
 RATIO_DIGITS = 2
+TOOLS_SHARE = 0.5
 CHEAP_READ = 0.25
 """Price up to which reading a whole chat from the cache costs less than reading its old turns alone."""
 
@@ -63,7 +65,9 @@ class CachePrices:
         return accrued_cost + self.waiting_cost(coming_tokens) >= change_cost
 
 
-BreakReason = Literal["retention", "clip", "summary", "prune", "evict", "recall", "restore", "discard"]
+BreakReason = Literal[
+    "retention", "clip", "summary", "prune", "evict", "tools", "recall", "restore", "discard"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,14 @@ class Cutoffs:
     """Where each level of detail ends: parts before `ends[level]` are sent at that level or a lower one.
 
     Turns that their user has `restored` are sent whole wherever they stand, beside what replaces them; no policy counts
-    them. `discards` is how often the user has had summaries made again.
+    them. `discards` is how often the user has had summaries made again, `omitted_tools` names the tools that give way.
     """
 
     ends: tuple[int, ...] = (0,) * len(DetailLevel)
     restored: frozenset[int] = frozenset()
     """The parts of these turns."""
     discards: int = 0
+    omitted_tools: frozenset[str] = frozenset()
 
     def moved(self, level: DetailLevel, end: int) -> Cutoffs:
         """Return the same with all parts before `end` at most at this level; a cutoff never moves back."""
@@ -102,6 +107,11 @@ class Cutoffs:
         return self.summarized if is_sent else 0
 
     @property
+    def before_turns(self) -> tuple[int, int, frozenset[str]]:
+        """What the text before all turns goes by."""
+        return self.replaced, self.discards, self.omitted_tools
+
+    @property
     def dropped(self) -> int:
         """How many parts are not sent themselves, summarized ones included."""
         return self.ends[DetailLevel.DROPPED]
@@ -116,7 +126,9 @@ class SimulationTerms:
     """What the policies go by: settings, prices, and sizes in tokens.
 
     `limit_tokens` is the most that a request may take, `budget_tokens` the same before any calibration, `base_tokens`
-    what every request carries beside the parts and the summaries.
+    what every request carries beside the parts and the summaries, `room_tokens` what is left beside that of it which is
+    never dropped, `verbatim_share` how much of that the newest completed turns hold word for word. `optional_tools` are
+    names and sizes of the tools that may give way, the first to go first.
     """
 
     settings: ContextSettings
@@ -125,6 +137,9 @@ class SimulationTerms:
     budget_tokens: int
     missing_summaries: MissingSummaryMode = "skip"
     base_tokens: int = 0
+    room_tokens: int = 0
+    verbatim_share: float = 0.0
+    optional_tools: tuple[tuple[str, int], ...] = ()
     restores: bool = True
     """Whether turns are sent whole that their user has restored."""
 
@@ -207,7 +222,35 @@ class SimulatedRequest:
     def fixed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return what stands before all parts: instructions, tools and summaries."""
         segments = self.parts.segments_before(cutoffs.summarized)
-        return self.terms.base_tokens + self.parts.summaries.max_tokens(segments)
+        omitted_tokens = 0
+        if cutoffs.omitted_tools:
+            names = self.omitted_tools(cutoffs)
+            omitted_tokens = sum(tokens for name, tokens in self.terms.optional_tools if name in names)
+        return self.terms.base_tokens - omitted_tokens + self.parts.summaries.max_tokens(segments)
+
+    def omitted_tools(self, cutoffs: Cutoffs) -> frozenset[str]:
+        """Return the names of the tools that it lacks: none that was called in the chat."""
+        return cutoffs.omitted_tools - self.parts.measured.called[self.end]
+
+    def with_fitting_tools(self, cutoffs: Cutoffs) -> SimulatedRequest:
+        """Return the same without as many tools as give way to what stands word for word, the first ones.
+
+        What remains leaves the request below the trigger, with the summaries and the note that these cutoffs bring.
+        """
+        called, parts = self.parts.measured.called[self.end], self.parts
+        optional = [tool for tool in self.terms.optional_tools if tool[0] not in called]
+        room_tokens = TOOLS_SHARE * self.terms.budget_tokens
+        note = parts.counter.entries(parts.note(cutoffs.summarized, cutoffs.dropped)).tokens
+        tokens = self.fixed_tokens(replace(cutoffs, omitted_tools=frozenset())) + note
+        tokens += parts.tokens(DetailLevel.FULL, self.verbatim_start(self.turn), self.end)
+        omitted = set(self.cutoffs.omitted_tools if tokens > room_tokens else ())
+        tokens -= sum(tool_tokens for name, tool_tokens in optional if name in omitted)
+        for name, tool_tokens in optional:
+            if tokens > room_tokens and name not in omitted:
+                omitted.add(name)
+                tokens -= tool_tokens
+        terms = replace(self.terms, limit_tokens=min(self.terms.limit_tokens, int(self.trigger_tokens)))
+        return replace(self, terms=terms, cutoffs=replace(self.cutoffs, omitted_tools=frozenset(omitted)))
 
     def parts_tokens(self, cutoffs: Cutoffs) -> int:
         """Return what the parts alone take."""
@@ -253,9 +296,34 @@ class SimulatedRequest:
         """Return how many requests the parts from `start` to before `end` took."""
         return sum(part.awaits_answer for part in self.parts.parts[start:end])
 
+    def verbatim_start(self, turn: int) -> int:
+        """Return the first part of the newest completed turns that stay word for word in this turn or the next.
+
+        They are as few as hold their share of the room that the open turn leaves, and one at least. The next turn is
+        taken to find one more turn of the mean size.
+        """
+        parts, current = self.parts, self.start_of_newest(1)
+        open_tokens = parts.tokens(DetailLevel.FULL, current, self.end)
+        least_tokens = self.terms.verbatim_share * (self.terms.room_tokens - open_tokens)
+        if turn > self.turn:
+            least_tokens -= self.turn_tokens
+        enough = bisect_left(
+            range(self.turn),
+            1,
+            key=lambda turn: parts.tokens(DetailLevel.FULL, parts.start_of(turn), current) < least_tokens,
+        )
+        return parts.start_of(enough - 1)
+
+    def shortened_end(self, turn: int) -> int:
+        """Return the first part that the aim leaves as it is in this turn or the next, while that fits."""
+        is_faithful = self.terms.settings.context_aim == "faithful"
+        return self.verbatim_start(turn) if is_faithful else self.start_of_newest(1)
+
     def retention_end(self, turn: int) -> int:
         """Return the first part whose tool outputs stay verbatim in this turn, or in the next as far as it is known."""
-        return self.parts.start_of(min(self.turn, turn + 1 - self.terms.settings.retention_turns))
+        retained = self.parts.start_of(min(self.turn, turn + 1 - self.terms.settings.retention_turns))
+        is_batched = self.terms.settings.tool_output_pruning == "batched"
+        return min(retained, self.shortened_end(turn)) if is_batched and retained else retained
 
     def prunable_tokens(self, end: int) -> int:
         """Return what stating all outputs before a part as facts would free now."""
@@ -324,13 +392,19 @@ def simulate(
             unsummarized_cost=unsummarized_cost,
         )
         turn, breaks_before = part.turn, len(breaks)
-        for reason, policy in policies:
-            moved = policy(request)
-            if moved != request.cutoffs:
-                breaks.append(PrefixBreak(end, turn, reason, request.freed_tokens(moved)))
-                request = replace(request, cutoffs=moved)
-                if reason == "retention":
-                    retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end(turn))
+        unchanged = request
+        request, changes = _decide(request, policies)
+        # Tools stand before all else: which are offered changes only where the prefix does anyway, or nothing fits.
+        if policies and terms.optional_tools and (changes or request.tokens() > terms.limit_tokens):
+            fitting = unchanged.with_fitting_tools(request.cutoffs)
+            if fitting.cutoffs != unchanged.cutoffs:
+                request, changes = _decide(fitting, policies)
+                request = replace(request, terms=unchanged.terms)
+                freed_tokens = unchanged.freed_tokens(fitting.cutoffs)
+                changes.insert(0, PrefixBreak(end, turn, "tools", freed_tokens))
+        breaks += changes
+        if any(each.reason == "retention" for each in changes):
+            retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end(turn))
         for moved, reason in _as_commanded(request):
             freed_tokens = request.largest_tokens() - request.largest_tokens(moved)
             breaks.append(PrefixBreak(end, turn, reason, freed_tokens))
@@ -351,15 +425,28 @@ def simulate(
     return found
 
 
+def _decide(
+    request: SimulatedRequest, policies: Sequence[tuple[BreakReason, Policy]]
+) -> tuple[SimulatedRequest, list[PrefixBreak]]:
+    """Return the request as the policies have it, one after the other, and what each has changed."""
+    changes: list[PrefixBreak] = []
+    for reason, policy in policies:
+        moved = policy(request)
+        if moved != request.cutoffs:
+            changes.append(PrefixBreak(request.end, request.turn, reason, request.freed_tokens(moved)))
+            request = replace(request, cutoffs=moved)
+    return request, changes
+
+
 def _as_commanded(request: SimulatedRequest) -> Iterator[tuple[Cutoffs, BreakReason]]:
     """Yield the cutoffs after what the user has commanded before a turn, and after what has become too large of it.
 
-    Restored turns stay as long as the request with them is below the size at which it would be pruned, and until the
-    user has the chat summarized again; then all go.
+    Restored turns stay as long as the request with them fits, and until the user has the chat summarized again; then
+    all go.
     """
     cutoffs = request.cutoffs
     tokens = request.tokens() + request.restored_tokens(cutoffs.restored)
-    if cutoffs.restored and tokens > request.prune_tokens:
+    if cutoffs.restored and tokens > request.terms.limit_tokens:
         cutoffs = replace(cutoffs, restored=frozenset())
         yield cutoffs, "restore"
     for command in request.parts.commands(request.turn) if request.opens_turn else ():
@@ -378,12 +465,12 @@ def _as_commanded(request: SimulatedRequest) -> Iterator[tuple[Cutoffs, BreakRea
 
 
 def _restored(command: Restore, request: SimulatedRequest, cutoffs: Cutoffs) -> Iterator[int]:
-    """Yield the parts of the turns that a command restores: the newest first, all that leave room for one more turn.
+    """Yield the parts of the turns that a command restores: the newest first, all that fit.
 
     Where the command names none, it is about those that are not sent whole.
     """
     parts = request.parts
-    room_tokens = request.prune_tokens - request.turn_tokens - request.tokens()
+    room_tokens = request.terms.limit_tokens - request.tokens()
     room_tokens -= request.restored_tokens(cutoffs.restored)
     for turn in reversed(range(request.turn)):
         numbers = range(parts.start_of(turn), parts.start_of(turn + 1))

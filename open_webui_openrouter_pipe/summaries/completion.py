@@ -1,19 +1,17 @@
 """Completing a summary with what no model is trusted with.
 
-Owns what is added to a model's words (facts of tool calls, files and links), which of the constraints that it names
-the user did write, and what is omitted when the allowance is small. It must not ask a model, nor change words of the
-user.
+Owns what is added to a model's words (facts of tool calls, names of attachments), which of the constraints that it
+names the user did write, and what is omitted when the allowance is small. It must not ask a model, nor change words of
+the user.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from ..conversation.conversation import Turn
 from ..conversation.masking import mask_secrets
 from ..conversation.record import quote_lines, stands_in_own_words
 from ..conversation.tokens import truncate_to_tokens
@@ -28,6 +26,7 @@ from .summary import (
     Entry,
     ModelSummary,
     Summary,
+    all_constraints,
     merge_constraints,
     render_part,
 )
@@ -41,8 +40,6 @@ ENTRY_OVERHEAD_TOKENS = 4
 """What an entry costs beside its words: its mark and its line's end, or the separator from the next one."""
 CLOSING_TOKENS = 40
 """What stands around the entries, with the line that counts what is omitted, takes at most."""
-MAX_PATH_CHARACTERS = 2_000
-"""A longer word is data."""
 
 _Value = TypeVar("_Value")
 ListEntry = tuple[str, object]
@@ -56,15 +53,15 @@ def complete_summary(
     count: Callable[[str], int],
     max_tokens: int,
 ) -> Summary:
-    """Add to a model's words facts of tool calls, files and links.
+    """Add to a model's words facts of tool calls, and names of attachments.
 
     What is shown of the segment renders within `max_tokens`, in this order: constraints that the user did write, the
-    text, entries of the model's lists, facts of the newest calls, files and links; what does not fit is counted. The
+    text, entries of the model's lists, facts of the newest calls, attachments; what does not fit is counted. The
     state of the chat has an allowance of its own beside it.
     """
     turns, points = assignment.turns, open_points(assignment.earlier)
     calls = tool_lines(turns)
-    paths = tuple(dict.fromkeys(_paths_in(turns)))
+    attached = attachment_names(entry.item for turn in turns for entry in turn.entries)
     base = Summary(
         ModelSummary(""),
         resolved=tuple(points[number] for number in model_summary.resolved if number in points),
@@ -74,7 +71,7 @@ def complete_summary(
     filling = _Filling(count, max_tokens - count(render_part(base)) - CLOSING_TOKENS)
     state = _Filling(count, int(max_tokens * STATE_SHARE) - CLOSING_TOKENS)
     # A model that reads many turns at once, or not all of them, misses rules that summaries of the parts hold.
-    named = (*assignment.earlier.own_constraints, *model_summary.constraints)
+    named = (*all_constraints(assignment.earlier.parts), *model_summary.constraints)
     verified = merge_constraints(_verified(named, assignment))
     constraints = sorted(verified, key=lambda each: each.turn)
     filling.take((("constraints", each) for each in constraints), CONSTRAINTS_SHARE)
@@ -87,7 +84,7 @@ def complete_summary(
     )
     state.take(state_entries, 1.0)
     newest_calls = [("tool_facts", line) for line in reversed(calls)]
-    files = [("mentioned", path) for path in paths]
+    files = [("mentioned", name) for name in attached]
     shares = ((entries, ENTRIES_SHARE), (newest_calls, TOOL_FACTS_SHARE), (files, 1.0))
     for listed, share in (*shares, (entries, 1.0), (newest_calls, 1.0)):
         filling.take(listed, share)
@@ -99,10 +96,10 @@ def complete_summary(
         by_model=ModelSummary(text, goal=goal, **lists),
         constraints=filling.chosen("constraints", constraints),
         tool_facts=filling.chosen("tool_facts", calls),
-        mentioned=filling.chosen("mentioned", paths),
+        mentioned=filling.chosen("mentioned", attached),
     )
     shown = render_part(summary)
-    return replace(summary, omitted=sum(each not in shown for each in (*calls, *paths)))
+    return replace(summary, omitted=sum(each not in shown for each in (*calls, *attached)))
 
 
 def _checked(entries: Iterable[Entry], assignment: SummaryAssignment) -> tuple[Any, ...]:
@@ -188,52 +185,3 @@ class _Filling:
 def _interleave(lists: Iterable[Iterable[_Value]]) -> Iterator[_Value]:
     """Yield the first entry of each list, then the second of each, and so on."""
     return (entry for row in zip_longest(*lists) for entry in row if entry is not None)
-
-
-# --- files and links ---
-
-_LETTER = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u052f"
-"""Of scripts that put spaces between words; other scripts end a word."""
-_LINK = r"(?i:[a-z][a-z0-9+.-]{1,15}://|www\.|mailto:)(?:[^\s<>\"`“”„«»「」()\[\]]|\([^\s<>\"`()]{0,200}\))++"
-_WINDOWS_PATH = r"[A-Za-z]:\\(?:[^\\/:*?\"<>|\n]{1,80}\\){0,30}+[^\s\\/:*?\"`”“„«»「」<>|,;()]{0,200}"
-_WORD = re.compile(
-    rf"data:[\w/+.-]{{1,80}};base64,[A-Za-z0-9+/=]*+|(?P<path>{_LINK}|{_WINDOWS_PATH})"
-    rf"|(?P<word>[{_LETTER}./\\@#$+~-](?:[{_LETTER}./\\@#$+:~-]|\(\))*+)"
-)
-_FILE = re.compile(
-    r"[^@]+\.(?i:7z|bat|bmp|c|cc|cfg|conf|cpp|cs|css|csv|db|docx?|env|epub|gif|go|gz|h|hpp|html?|ini|ipynb|jar|java|jpe?g"
-    r"|jsx?|jsonl?|key|kt|lock|log|lua|md|mkv|mov|mp[34]|parquet|pdf|pem|php|png|pptx?|ps1|py|rb|rs|rst|rtf|s?css|sh|sql"
-    r"|sqlite|svelte|svg|swift|tar|tex|tgz|toml|tsx?|tsv|txt|vue|wav|webm|webp|xlsx?|xml|xsd|ya?ml|zip|zst)"
-)
-
-
-def _paths_in(turns: Sequence[Turn]) -> Iterator[str]:
-    """Yield attachments, then links and files that models' texts name, then those of users', which are shown anyway.
-
-    Each time the first of every turn comes first.
-    """
-    yield from attachment_names(entry.item for turn in turns for entry in turn.entries)
-    for role in ("assistant", "user"):
-        yield from _interleave(mentioned_paths(turn_text(turn, role)) for turn in turns)
-
-
-def mentioned_paths(text: str) -> tuple[str, ...]:
-    """Return the links and the files that a text names, in their order, each once; without secrets."""
-    found: dict[str, None] = {}
-    for match in _WORD.finditer(mask_secrets(text)):
-        path = match[0].rstrip(".,;:!?'\u2019*_~+-$#@\\" if match["word"] else ".,;:!?'\u2019*_~")
-        is_path = match["path"] or (match["word"] and _is_path(path))
-        if is_path and len(path) <= MAX_PATH_CHARACTERS:
-            found[path] = None
-    return tuple(found)
-
-
-def _is_path(word: str) -> bool:
-    """Whether a word names a file or a folder: by its root, its depth or its ending."""
-    if not any(map(str.isalpha, word)):
-        return False
-    if word.startswith(("/", "./", "../", "~/", "\\\\")) or (word[0] == "." and word[1:2].isalpha()):
-        return True
-    if "/" in word:
-        return word.count("/") > 1 or word[-1] == "/" or any(mark in word for mark in "._-")
-    return _FILE.fullmatch(word) is not None

@@ -22,6 +22,7 @@ from ..conversation.slash import Compact
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts
 from ..responses.items import is_reasoning
 from .summary import (
+    MAX_SIZE_TOKENS,
     MIN_SIZE_TOKENS,
     STATE_SHARE,
     SUMMARY_HEADER,
@@ -36,17 +37,16 @@ WINDOW_SHARE = 4 / 15
 divide a chat alike."""
 CLOSING_SHARE = 0.50
 MIN_SHARE = 0.25
-MIN_SOURCE_TOKENS = 2 * MIN_SIZE_TOKENS
-"""Of a segment that ends early, before a large turn: its summary is at most half as large."""
-MIN_CLOSING_TOKENS = 4 * MIN_SIZE_TOKENS
-"""Of any other: its summary is at most a quarter. Windows under 7,500 have no room for such segments."""
+MIN_SOURCE_TOKENS = 1_000
+"""Of a segment that ends early, before a large turn: its summary is at most a third as large."""
+MIN_CLOSING_TOKENS = 2_000
+"""Of any other: its summary is at most a sixth. Windows under 7,680 have no room for such segments."""
 SMALL_SEGMENT_TOKENS = 4_096
 ITEMS_PER_SMALL_SEGMENT = 12
 """In segments up to that size (of windows under 30,720) no item counts for more than this part of one. Long items are
 cut there before turns are dropped, so that a summary is worth its room only if it replaces several turns."""
-MESSAGE_SHARE = 0.10
-"""The share of the window for all summaries together, which says how many may stand beside each other."""
-MIN_SUMMARIES = 2
+MESSAGE_SHARE = 0.20
+"""Of the input budget: the most that the message which replaces old turns may take, with the record in it."""
 FILLED_SHARE = 0.5
 """What a summary usually takes of its allowance, as far as costs go: models are asked to fill half."""
 MAX_COMPACTIONS = 50
@@ -78,33 +78,43 @@ class SegmentSizes:
     max_tokens: int
     max_turns: int
     max_summaries: int
+    max_summary_tokens: int = MAX_SIZE_TOKENS
     max_item_tokens: int = sys.maxsize
     kept_turns: int = 1
     """The newest turns that a segment leaves out which a user's command ends early, as far as that is possible."""
 
     @classmethod
-    def of(cls, settings: ContextSettings, window_tokens: int) -> SegmentSizes:
-        """Return the sizes for a window; what a request reserves of it for its answer does not change them."""
+    def of(
+        cls, settings: ContextSettings, window_tokens: int, *, summaries_tokens: int = sys.maxsize
+    ) -> SegmentSizes:
+        """Return the sizes for a window, with `summaries_tokens` for all summaries that stand at once.
+
+        What a request reserves of its window for the answer moves no end of a segment.
+        """
         power_of_two = 1 << max(0, int(window_tokens * WINDOW_SHARE).bit_length() - 1)
         max_tokens = min(MAX_SOURCE_TOKENS, power_of_two)
-        if max_tokens < MIN_CLOSING_TOKENS:
+        if max_tokens < MIN_CLOSING_TOKENS or summaries_tokens < MIN_SIZE_TOKENS * (1 + STATE_SHARE):
             return NO_SEGMENTS
         closing_tokens = max(MIN_CLOSING_TOKENS, int(max_tokens * CLOSING_SHARE))
         is_small = max_tokens <= SMALL_SEGMENT_TOKENS
-        room = int(window_tokens * MESSAGE_SHARE) // max_summary_tokens(closing_tokens)
+        # The newest summary also gives the state of the chat, in half as much.
+        usual_tokens = max_summary_tokens(closing_tokens)
+        max_summaries = max(1, int(summaries_tokens / usual_tokens - STATE_SHARE))
+        room_tokens = int(summaries_tokens / (max_summaries + STATE_SHARE))
         return cls(
             min_tokens=max(MIN_SOURCE_TOKENS, int(max_tokens * MIN_SHARE)),
             closing_tokens=closing_tokens,
             max_tokens=max_tokens,
             max_turns=settings.summary_turn_trigger,
-            max_summaries=max(MIN_SUMMARIES, room),
+            max_summaries=max_summaries,
+            max_summary_tokens=min(MAX_SIZE_TOKENS, room_tokens),
             max_item_tokens=max_tokens // ITEMS_PER_SMALL_SEGMENT if is_small else sys.maxsize,
             kept_turns=settings.protected_turns,
         )
 
 
-NO_SEGMENTS = SegmentSizes(sys.maxsize, sys.maxsize, sys.maxsize, 0, MIN_SUMMARIES)
-"""Of a window in which a summary would be about as large as its source."""
+NO_SEGMENTS = SegmentSizes(sys.maxsize, sys.maxsize, sys.maxsize, 0, 1)
+"""Of a window that has no room for a summary, or in which it would be about as large as its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +132,12 @@ class SummaryTarget:
     chains_before: tuple[bytes, ...] = ()
     keep: str = ""
     """What its user wants to find in the summary, "" for nothing special."""
+    most_tokens: int = MAX_SIZE_TOKENS
 
     @property
     def max_tokens(self) -> int:
-        """How large what the summary says of the segment may be."""
-        return max_summary_tokens(self.source_tokens)
+        """How large what the summary says of the segment may be, at most `most_tokens`."""
+        return min(self.most_tokens, max_summary_tokens(self.source_tokens))
 
     @property
     def max_state_tokens(self) -> int:
@@ -174,19 +185,18 @@ def early_ends(
 
 
 def group_segments(count: int, max_groups: int) -> tuple[range, ...]:
-    """Return which of the oldest `count` segments share a summary, so that there are hardly more than `max_groups`.
+    """Return which of the oldest `count` segments share a summary, so that there are at most `max_groups`.
 
-    Whenever there would be more, each four neighbours of equal size become one group. With `max_groups` 4:
+    Whenever there would be more, each four neighbours of equal size become one group; where there are none, the oldest
+    groups do. With `max_groups` 4:
 
         segments    groups
         4           1 1 1 1
         5           4       1
-        7           4       1 1 1
         8           4       4
-        20          16                4
+        11          10                  1
 
-    A segment is summarized again only as often as the number of segments quadruples, and a longer chat keeps the
-    groups of a shorter one in between.
+    A longer chat keeps the groups of a shorter one in between.
     """
     sizes: list[int] = []
     for _ in range(count):
@@ -196,6 +206,9 @@ def group_segments(count: int, max_groups: int) -> tuple[range, ...]:
             sizes = [
                 part for size, groups, rest in runs for part in [size * GROUP_SIZE] * groups + [size] * rest
             ]
+        if len(sizes) > max_groups:
+            oldest = max(2, min(GROUP_SIZE, max_groups))
+            sizes[:oldest] = [sum(sizes[:oldest])]
     return tuple(range(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True))
 
 
@@ -351,15 +364,26 @@ class SummaryIndex:
     def _grouped(self, count: int) -> Iterator[SummaryTarget]:
         return map(self._target, group_segments(count, self._sizes.max_summaries))
 
-    def _cover_group(self, group: range) -> Sequence[SummaryTarget]:
-        """Return the group as one, unless only parts of it (or parts of these) have summaries."""
-        whole = self._target(group)
-        if whole.segment in self._available or len(group) == 1:
-            return [whole]
-        size = len(group) // GROUP_SIZE
-        starts = range(group.start, group.stop, size)
-        parts = [part for start in starts for part in self._cover_group(range(start, start + size))]
-        return parts if any(part.segment in self._available for part in parts) else [whole]
+    def _cover_group(self, group: range) -> Iterator[SummaryTarget]:
+        """Yield the group as one, unless only parts of it have summaries: then the largest of these, and the rest."""
+        at, found = group.start, self._found
+        is_divided = any(start in group and min(found[start]) <= group.stop for start in found)
+        while at < group.stop:
+            ends = [end for end in found.get(at, ()) if end <= group.stop]
+            end = max(ends, default=at + 1) if is_divided else group.stop
+            yield self._target(range(at, end))
+            at = end
+
+    @cached_property
+    def _found(self) -> Mapping[int, Sequence[int]]:
+        """By the number of segments before them, where runs of segments end that have a summary."""
+        chains = (self._conversation.before, *(self._conversation.turns[end - 1].chain for end in self.ends))
+        number = {chain: index for index, chain in enumerate(chains)}
+        found: dict[int, list[int]] = {}
+        for segment in self._available:
+            if segment.start in number and segment.end in number:
+                found.setdefault(number[segment.start], []).append(number[segment.end])
+        return found
 
     def _target(self, group: range) -> SummaryTarget:
         if group not in self._targets:
@@ -373,6 +397,7 @@ class SummaryIndex:
                 first + 1,
                 (self._conversation.before, *(turns[end - 1].chain for end in self.ends[: group.start])),
                 "\n".join(keep for turn, keep in self._compactions.items() if keep and end <= turn),
+                self._sizes.max_summary_tokens,
             )
         return self._targets[group]
 
@@ -395,12 +420,13 @@ def summaries_before(target: SummaryTarget, found: Mapping[Segment, Summary]) ->
 
 
 def summaries_within(target: SummaryTarget, found: Mapping[Segment, Summary]) -> tuple[Summary, ...]:
-    """Return the summaries of parts of a target, those that begin first at the beginning."""
+    """Return the summaries of parts of a target in the order of the chat; of those that overlap, the larger ones."""
     chains = (target.segment.start, *(turn.chain for turn in target.turns))
     number = {chain: index for index, chain in enumerate(chains)}
-    parts = {
-        (number[part.start], number[part.end]): summary
-        for part, summary in found.items()
-        if {part.start, part.end} <= number.keys() and part != target.segment
-    }
-    return tuple(parts[position] for position in sorted(parts))
+    inside = [each for each in found if {each.start, each.end} <= number.keys() and each != target.segment]
+    parts, at = list[Summary](), 0
+    for each in sorted(inside, key=lambda each: (number[each.start], -each.turns)):
+        if number[each.start] >= at:
+            parts.append(found[each])
+            at = number[each.end]
+    return tuple(parts)

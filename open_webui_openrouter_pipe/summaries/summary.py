@@ -19,10 +19,10 @@ from typing import Any, Literal, TypeAlias, cast
 from pydantic import ConfigDict, TypeAdapter
 
 from ..conversation.record import quote_lines
-from ..responses.items import InputMessage, InputPart, Item, Message, is_message, is_reasoning
+from ..responses.items import InputMessage, InputPart, Item, Message, is_message
 
 SIZE_SHARE = 0.15
-MIN_SIZE_TOKENS = 500
+MIN_SIZE_TOKENS = 300
 MAX_SIZE_TOKENS = 2_500
 
 STATE_SHARE = 0.5
@@ -40,10 +40,8 @@ RefusalReason: TypeAlias = Literal[
     "empty",
     "malformed",
     "longer_than_its_source",
-    "repeats_its_prompt",
     "cut_off",
     "calls_a_tool",
-    "reasoning_only",
     "refused",
 ]
 
@@ -122,7 +120,7 @@ class Summary:
 
     `first_turn` and `last_turn` are counted from one in the chat, 0 when unknown. `constraints` are those that the
     model named and whose words the user did write; `resolved` are open points of earlier segments. `tool_facts` has one
-    line for each tool call, `mentioned` names files and links, and `omitted` says how many of both did not fit.
+    line for each tool call, `mentioned` names attachments, and `omitted` says how many of both did not fit.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -158,13 +156,13 @@ def max_summary_tokens(source_tokens: int) -> int:
 class EarlierState:
     """What the segments before one leave: the goal, points that nobody has resolved, the constraints in force.
 
-    `own_constraints` are those that summaries of the segment's own parts hold, which its summary replaces.
+    `parts` are summaries of the segment's own parts, which its summary replaces.
     """
 
     goal: str = ""
     open_points: tuple[Entry, ...] = ()
     constraints: tuple[Constraint, ...] = ()
-    own_constraints: tuple[Constraint, ...] = ()
+    parts: tuple[Summary, ...] = ()
 
     @classmethod
     def after(cls, summaries: Sequence[Summary], replaced: Sequence[Summary] = ()) -> EarlierState:
@@ -176,7 +174,7 @@ class EarlierState:
             points |= {entry.text: entry for entry in (*by_model.open_questions, *by_model.action_items)}
         in_force = (each for each in all_constraints(summaries) if not each.revoked_by)
         goal = next((each.by_model.goal for each in reversed(summaries) if each.by_model.goal), "")
-        return cls(goal, tuple(points.values()), tuple(in_force), all_constraints(replaced))
+        return cls(goal, tuple(points.values()), tuple(in_force), tuple(replaced))
 
 
 NOTHING_EARLIER = EarlierState()
@@ -224,7 +222,7 @@ HEADINGS: Mapping[str, str] = {
     "decisions": "Decisions recorded:",
     "key_facts": "Facts recorded:",
     "tool_facts": "Tool calls made there, with facts from their results (data, not a model's words):",
-    "mentioned": "Files and links mentioned there:",
+    "mentioned": "Attached there:",
     "constraints": "What the user demanded, in the user's own words, as far as a model noticed it:",
     "dead_ends": "What was tried and failed:",
     "goal": "What the user wants:",
@@ -311,16 +309,10 @@ def one_line(text: str) -> str:
 # --- reading a model's answer ---
 
 MAX_CANDIDATES = 16
-MIN_ECHO_CHARACTERS = 60
-MAX_ECHOES = 2
-"""An answer with more sentences of its instruction than this repeats its prompt."""
-MIN_WHOLE_ECHO_CHARACTERS = 20
-"""A text as long as this that is nothing but a part of its instruction repeats it as well."""
 
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
 """A string, which is kept, also one that never ends; or a superfluous comma."""
-_SENTENCE_END = re.compile(r"(?<=[.:])\s+")
 _NESTED = re.compile(r"[\s`]*+(?:json)?\s*+\{\s*+\"")
 """An answer inside the answer's text."""
 _DECODER = json.JSONDecoder(strict=False)
@@ -340,32 +332,25 @@ def response_text(items: Sequence[Item], *, complete: bool) -> str:
         raise SummaryRefused("refused")
     text = "\n".join(map(message_text, messages))
     if not text.strip():
-        raise SummaryRefused("reasoning_only" if any(map(is_reasoning, items)) else "empty")
+        raise SummaryRefused("empty")
     return text
 
 
-def parse_model_summary(
-    text: str, *, source_tokens: int, count: Callable[[str], int], instruction: str
-) -> ModelSummary:
+def parse_model_summary(text: str, *, source_tokens: int, count: Callable[[str], int]) -> ModelSummary:
     """Return the summary in an answer's text, which may be fenced, among prose, or slightly bad JSON.
 
-    Raises SummaryRefused when it is empty, malformed, longer than its source, or repeats the instruction. It reads
-    the form alone: a summary that is wrong passes.
+    Raises SummaryRefused when it is empty, malformed, or longer than its source. It reads the form alone: a summary
+    that is wrong passes.
     """
     answer = _THINKING.sub("", text).strip()
     if not answer:
-        raise SummaryRefused("reasoning_only" if text.strip() else "empty")
-    if _repeats(answer, instruction):
-        raise SummaryRefused("repeats_its_prompt")
+        raise SummaryRefused("empty")
     found = next((value for value in _objects(answer) if "summary_text" in value), None)
     if found is None or not isinstance(found["summary_text"], str) or _NESTED.match(found["summary_text"]):
         raise SummaryRefused("malformed")
     summary_text = _clean(found["summary_text"])
     if not re.search(r"\w", summary_text):
         raise SummaryRefused("empty")
-    plain = " ".join(summary_text.split()).rstrip(".;")
-    if len(plain) >= MIN_WHOLE_ECHO_CHARACTERS and plain in " ".join(instruction.split()):
-        raise SummaryRefused("repeats_its_prompt")
     summary = ModelSummary(
         summary_text,
         goal=_read_text(found.get("goal")),
@@ -376,14 +361,6 @@ def parse_model_summary(
     if sum(map(count, summary.texts)) > source_tokens:
         raise SummaryRefused("longer_than_its_source")
     return summary
-
-
-def _repeats(answer: str, instruction: str) -> bool:
-    """Whether whole sentences of the instruction stand in the answer, also as text inside JSON."""
-    plain = " ".join(answer.replace("\\n", " ").replace('\\"', '"').split())
-    parts = _SENTENCE_END.split(" ".join(instruction.split()))
-    sentences = [part for part in parts if len(part) >= MIN_ECHO_CHARACTERS]
-    return sum(sentence in plain for sentence in sentences) > min(MAX_ECHOES, len(sentences) - 1) >= 0
 
 
 def _objects(answer: str) -> Iterator[Mapping[str, Any]]:

@@ -170,13 +170,20 @@ class CommandRunner:
         if not lacking:
             return notice("restore_nothing")
         restored = [turn for turn in lacking if turn not in left]
+        parts = after.parts
+        left_tokens = sum(parts.whole_tokens(parts.start_of(turn), parts.start_of(turn + 1)) for turn in left)
+        missing_tokens = max(1, left_tokens + after.tokens - after.limit_tokens)
         if not restored:
-            return notice("restore_no_room", turns=_numbers(left))
+            return notice("restore_no_room", turns=_numbers(left), missing=missing_tokens)
         sizes = {"before": before.tokens, "after": after.tokens}
         line = notice("restored", turns=_numbers(restored), **sizes)
         if not left:
             return line
-        return notice("sentences", first=line, second=notice("restored_partly", turns=_numbers(left)))
+        return notice(
+            "sentences",
+            first=line,
+            second=notice("restored_partly", turns=_numbers(left), missing=missing_tokens),
+        )
 
     async def _discard(self, command: Discard, conversation: Conversation) -> str:
         summarizer = self.fitter.summarizer

@@ -87,7 +87,7 @@ class FitTerms:
     settings: ContextSettings
     model: ModelTerms
     tools: tuple[Tool, ...] = ()
-    optional_tools: frozenset[str] = frozenset()
+    optional_tools: tuple[str, ...] = ()
     """Names of those that the user did not choose."""
     recorded: bool = True
     """Whether the audit has a row for each request; the host's tasks are not turns of a chat."""

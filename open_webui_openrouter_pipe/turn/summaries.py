@@ -35,7 +35,6 @@ from ..responses.items import Item
 from ..responses.reducer import reduce_response
 from ..summaries.completion import complete_summary
 from ..summaries.prompt import (
-    INSTRUCTION,
     SummaryAssignment,
     identifies_turns,
     standalone_request,
@@ -232,7 +231,6 @@ class SummaryWriter:
             response_text(end.items, complete=end.status == "completed"),
             source_tokens=target.source_tokens,
             count=self.count,
-            instruction=INSTRUCTION,
         )
         summary = complete_summary(model_summary, assignment, count=self.count, max_tokens=target.max_tokens)
         tokens = self.count(render_summary(summary))

@@ -28,7 +28,6 @@ from open_webui_openrouter_pipe.planning.planner import (
     ModelTerms,
     PlanCaches,
     plan,
-    record_tokens_of,
     segment_sizes,
 )
 from open_webui_openrouter_pipe.planning.policies import (
@@ -49,8 +48,13 @@ from open_webui_openrouter_pipe.planning.simulate import (
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
-from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryIndex, SummaryTarget
-from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
+from open_webui_openrouter_pipe.summaries.segments import (
+    Segment,
+    SummaryIndex,
+    SummaryTarget,
+    summaries_within,
+)
+from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary, render_summary
 from scripts.benchmarks._chats import SHAPES, Chat, message, sentences_with_details, text_of, write_chat
 
 if TYPE_CHECKING:
@@ -97,8 +101,8 @@ class Bill:
         self.answers_cost += shared_tokens * self.prices.read + (tokens - shared_tokens) * self.prices.write
 
     def pay_summary(self, prefix_tokens: int, source_tokens: int, output_tokens: int) -> None:
-        """Pay for a summary: at the end of the cached chat, or by a request of its own."""
-        if self.prices.shares_cache:
+        """Pay for a summary: at the end of the cached chat if that holds its turns, or by a request of its own."""
+        if self.prices.shares_cache and prefix_tokens:
             self.summaries_cost += prefix_tokens * self.prices.read + INSTRUCTION_TOKENS * self.prices.write
         else:
             self.summaries_cost += source_tokens + INSTRUCTION_TOKENS
@@ -151,14 +155,9 @@ class Stage:
 
     def parts(self, settings: ContextSettings, written: dict[Segment, Summary]) -> PartsByDetail:
         """The chat's parts, with segments as the settings have them; summaries are added while it is played."""
-        sizes = segment_sizes(settings, self.window_tokens)
+        sizes, record_tokens = segment_sizes(settings, self._budget)
         index = SummaryIndex(
-            self.conversation,
-            self.counter,
-            sizes,
-            written,
-            record_tokens=record_tokens_of(settings, self._budget),
-            texts=_FACTS,
+            self.conversation, self.counter, sizes, written, record_tokens=record_tokens, texts=_FACTS
         )
         limits = OutputLimits(self._budget.input_tokens)
         return PartsByDetail(self.conversation, self.counter, _FACTS, limits, index)
@@ -166,7 +165,16 @@ class Stage:
     def terms(self, settings: ContextSettings, prices: CachePrices) -> SimulationTerms:
         """What the policies go by."""
         tokens = self._budget.input_tokens
-        return SimulationTerms(settings, prices, tokens, tokens, "request", self.base_tokens)
+        return SimulationTerms(
+            settings,
+            prices,
+            tokens,
+            tokens,
+            "request",
+            self.base_tokens,
+            room_tokens=tokens - self.base_tokens,
+            verbatim_share=self._budget.verbatim_share,
+        )
 
     def known_facts(self, text: str) -> float:
         """The share of the planted facts that a text holds."""
@@ -175,8 +183,8 @@ class Stage:
 
 _COUNTS: ContentCache[TokenCounts] = ContentCache(1_000_000)
 _FACTS: ContentCache[str] = ContentCache(1_000_000)
-_SUMMARIES: dict[Segment, Summary] = {}
-"""Summaries are the same in all ways and windows: they follow from their segment."""
+_SUMMARIES: dict[tuple[Segment, int], Summary] = {}
+"""Summaries are the same in all ways and windows: they follow from their segment and their size."""
 
 
 def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
@@ -184,7 +192,8 @@ def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
 
     It fills half of its allowance, as it is asked to, and names the turn of each entry.
     """
-    if target.segment not in _SUMMARIES:
+    key = target.segment, target.max_tokens
+    if key not in _SUMMARIES:
         texts = [
             (number, text_of(entry.item))
             for number, turn in enumerate(target.turns, target.first_turn)
@@ -199,13 +208,13 @@ def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
             decisions=_fit(others, 0.3 * target.max_tokens, counter),
             action_items=_fit(others[::-1], MODEL_SHARE * target.max_state_tokens, counter),
         )
-        _SUMMARIES[target.segment] = complete_summary(
+        _SUMMARIES[key] = complete_summary(
             model,
             SummaryAssignment(target.turns, target.first_turn),
             count=counter.text,
             max_tokens=target.max_tokens,
         )
-    return _SUMMARIES[target.segment]
+    return _SUMMARIES[key]
 
 
 _Words = TypeVar("_Words", str, Entry)
@@ -275,6 +284,7 @@ def play(
         else:
             if cutoffs.summarized != previous.summarized:
                 _write_summaries(parts, written, cutoffs, prefix_tokens=tokens, bills=bills)
+                parts = stage.parts(settings, written)
             before, now = (_sent(parts, *each) for each in ((previous, previous_end), (cutoffs, end)))
             same = takewhile(lambda pair: pair[0] == pair[1], zip(now, before, strict=False))
             shared = min(tokens, stage.base_tokens + sum(now[piece] for piece, _ in same))
@@ -311,11 +321,14 @@ def _write_summaries(
     """Write the summaries that these cutoffs need, and pay for them."""
     for target in parts.summaries.desired(parts.segments_before(cutoffs.summarized)):
         written[target.segment] = write_summary(target, parts.counter)
-        start, end = (parts.start_of(target.first_turn - 1 + turns) for turns in (0, len(target.turns)))
+        joined = summaries_within(target, written)
+        first = joined[-1].last_turn if joined else target.first_turn - 1
+        start, end = (parts.start_of(turn) for turn in (first, target.first_turn - 1 + len(target.turns)))
         source = parts.tokens(DetailLevel.TOOL_FACTS, start, end)
+        source += sum(parts.counter.text(render_summary(each)) for each in joined)
         output = int(MODEL_SHARE * (target.max_tokens + target.max_state_tokens))
         for bill in bills.values():
-            bill.pay_summary(prefix_tokens, source, output)
+            bill.pay_summary(0 if joined else prefix_tokens, source, output)
 
 
 # --- Open WebUI ----------------------------------------------------------------------------------------------

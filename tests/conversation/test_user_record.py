@@ -91,10 +91,10 @@ def test_the_record_is_within_its_room_and_in_its_frame(
 
 @pytest.mark.parametrize(
     ("budget_tokens", "record_tokens", "note_tokens"),
-    [(4_000, 1_000, 200), (9_990, 1_000, 499), (50_000, 5_000, 2_500), (200_010, 20_000, 10_000)],
+    [(2_816, 225, 112), (50_000, 4_000, 2_000), (300_000, 20_000, 10_000)],
 )
 def test_the_room_is_a_share_of_the_budget(budget_tokens: int, record_tokens: int, note_tokens: int) -> None:
-    """A tenth, at least 1,000 and at most 20,000 tokens; the note has half as much, and no minimum."""
+    """8 % and at most 20,000 tokens; the note has half as much."""
     assert (max_record_tokens(budget_tokens), max_note_tokens(budget_tokens)) == (record_tokens, note_tokens)
 
 

@@ -46,7 +46,7 @@ NAMES: Mapping[str, Any] = {
     "BUILTIN": {"type": "builtin"},
 }
 FORMS: Mapping[str, Callable[[Any], Any]] = {
-    "optional_tools": frozenset,
+    "optional_tools": tuple,
     "written_prompts": tuple,
     "latest_document_ids": tuple,
     "documents": lambda found: tuple(AttachedFile(*each) for each in found),

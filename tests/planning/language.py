@@ -134,7 +134,7 @@ class Case:
         return replace(
             built,
             tools=(*tools, RECALL_TOOL) if self.settings.recall_tool else tuple(tools),
-            optional_tools=frozenset({"builtin", "clock"}),
+            optional_tools=("builtin", "clock"),
             corrections="note" in self.terms,
             external_summaries=(words(self.terms["external"]),) if "external" in self.terms else (),
             commands=self.commands,

@@ -11,8 +11,8 @@ from scripts.benchmarks.small_windows import SHAPES, measure
     ("shape", "window_tokens", "of_last_ten", "breaks_per_turn"),
     [
         ("plain", 4_096, 9.5, 0.5),
-        ("one tool", 4_096, 6.0, 0.7),
-        ("one tool", 8_192, 9.0, 0.7),
+        ("one tool", 4_096, 1.5, 1.0),
+        ("one tool", 8_192, 7.0, 0.7),
         ("25 tools", 8_192, 9.5, 0.5),
         pytest.param("four tools", 8_192, 5.0, 1.0, marks=pytest.mark.thorough),
     ],

@@ -164,8 +164,8 @@ def test_a_window_shows_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert output.out == table
     assert f"```text\n{output.err}```" in page()
     assert output.err.splitlines()[-2:] == [
-        "items shortened: 9 (turns 6 to 14)",
-        "items omitted: 10 (turns 1 to 5)",
+        "items shortened: none",
+        "items omitted: 24 (turns 1 to 12)",
     ]
     secret = "The password of the wifi is marmalade-otter-91."
     chat = [user("Remember this."), assistant(secret), *talk, user("Which wifi password?")]

@@ -24,7 +24,7 @@ from open_webui_openrouter_pipe.conversation.record import UserRecord
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.responses.items import Item
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import INSTRUCTION, SummaryAssignment
+from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.summary import (
     EarlierState,
     Summary,
@@ -71,9 +71,7 @@ def block(name: str) -> str:
     summaries: list[Summary] = []
     for first, model_answer in zip(count_up(0, SEGMENT_TURNS), answers, strict=False):
         turns = conversation.turns[first : first + SEGMENT_TURNS]
-        written = parse_model_summary(
-            json.dumps(model_answer), source_tokens=10_000, count=counter.text, instruction=INSTRUCTION
-        )
+        written = parse_model_summary(json.dumps(model_answer), source_tokens=10_000, count=counter.text)
         assignment = SummaryAssignment(turns, first + 1, EarlierState.after(summaries))
         summaries.append(complete_summary(written, assignment, count=counter.text, max_tokens=SUMMARY_TOKENS))
     replaced = range(SEGMENT_TURNS * len(summaries))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings, split_window
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
@@ -66,13 +66,14 @@ def test_a_longer_chat_is_divided_like_a_shorter_one(sources: list[int], data: s
     assert set(ends) <= set(all_ends)
 
 
-@given(st.integers(0, 300), st.integers(2, 20))
+@given(st.integers(0, 120), st.integers(1, 20))
 def test_segments_are_grouped_when_there_are_too_many(count: int, most: int) -> None:
-    """The groups cover all segments in order, are powers of four, and are few."""
+    """The groups cover all segments in order, are never too many, and seldom new."""
     groups = group_segments(count, most)
     assert [number for group in groups for number in group] == list(range(count))
-    assert {len(group) for group in groups} <= {1, 4, 16, 64, 256}
-    assert len(groups) <= max(most, 3 * 4) + 1
+    assert len(groups) <= most
+    summaries = {group for at in range(count + 1) for group in group_segments(at, most)}
+    assert len(summaries) <= 2 * count
 
 
 def test_a_group_stays_until_the_next_grouping() -> None:
@@ -80,15 +81,18 @@ def test_a_group_stays_until_the_next_grouping() -> None:
     sizes = [list(map(len, group_segments(count, 4))) for count in range(10)]
     assert sizes[:5] == [[1] * count for count in range(5)]
     assert sizes[5:] == [[4, 1], [4, 1, 1], [4, 1, 1, 1], [4, 4], [4, 4, 1]]
+    assert [*map(len, group_segments(11, 4))] == [10, 1]
 
 
 @pytest.mark.parametrize(("window", "sizes"), rows(TABLES, "windows"))
 def test_windows_of_similar_size_have_equal_segments(window: int, sizes: list[int] | None) -> None:
     """They are powers of two."""
-    found = SegmentSizes.of(ContextSettings(), window)
+    room_tokens = int(split_window(window).input_tokens * 0.12)
+    found = SegmentSizes.of(ContextSettings(), window, summaries_tokens=room_tokens)
     item_tokens = found.max_item_tokens % maxsize
     tokens = found.min_tokens, found.closing_tokens, found.max_tokens
-    assert (found == NO_SEGMENTS) if sizes is None else ([*tokens, found.max_summaries, item_tokens] == sizes)
+    allowed = found.max_summaries, found.max_summary_tokens
+    assert (found == NO_SEGMENTS) if sizes is None else ([*tokens, *allowed, item_tokens] == sizes)
 
 
 @given(st.lists(st.integers(1, 3_000), min_size=1), st.sampled_from([8_000, 8_192, 12_000, 16_384, 32_768]))
@@ -192,7 +196,7 @@ def test_earlier_summaries_are_found_by_the_ends_of_segments(
 def test_summaries_of_the_parts_of_a_target_are_found(
     name: str, available: list[str], within: list[str]
 ) -> None:
-    """Those that lie in it as a whole, in the order of the chat; not its own."""
+    """Those that lie in it as a whole, in the order of the chat, none of which overlap; not its own."""
     assert told(summaries_within(target(name), summaries(*available))) == within
 
 

@@ -16,9 +16,8 @@ from open_webui_openrouter_pipe.conversation.conversation import Turn, build_con
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.facts import state_fact
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
-from open_webui_openrouter_pipe.summaries.completion import complete_summary, mentioned_paths
+from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import (
-    INSTRUCTION,
     SummaryAssignment,
     standalone_request,
     suffix_instruction,
@@ -113,8 +112,8 @@ def test_a_summary_comes_back_from_json(summary: Summary) -> None:
 
 
 def test_the_allowance_is_a_share_of_the_source_within_bounds() -> None:
-    """15 %; a small source has at least 500 tokens, a large one at most 2,500."""
-    assert [*map(max_summary_tokens, (0, 10_000, 90_000))] == [500, 1_500, 2_500]
+    """15 %; a small source has at least 300 tokens, a large one at most 2,500."""
+    assert [*map(max_summary_tokens, (0, 10_000, 90_000))] == [300, 1_500, 2_500]
 
 
 # --- the answer --------------------------------------------------------------------------------------------
@@ -122,7 +121,7 @@ def test_the_allowance_is_a_share_of_the_source_within_bounds() -> None:
 
 def read(text: str) -> ModelSummary:
     """What an answer tells of a thousand tokens."""
-    return parse_model_summary(text, source_tokens=1_000, count=estimate_tokens, instruction=INSTRUCTION)
+    return parse_model_summary(text, source_tokens=1_000, count=estimate_tokens)
 
 
 def fields(summary: ModelSummary) -> dict[str, Any]:
@@ -141,7 +140,6 @@ _LONG_ANSWERS = {
     "deeply nested": "[" * 100_000 + "{" * 100_000,
     "many words": "very long words " * 500,
     "many facts": [f"fact {number} of many" for number in range(500)],
-    "suffix": suffix(_TALK),
     "standalone": standalone(_TALK)[0],
 }
 
@@ -176,7 +174,7 @@ def test_a_response_without_a_complete_text_is_refused(
 
 
 def test_a_summary_is_completed_with_what_the_turns_say() -> None:
-    """Tool calls, repeated ones once at the position of the last; files that answers name first; turns; no secrets."""
+    """Tool calls, of identical ones the last; attachments; turns; no secrets."""
     message: InputMessage = {
         "type": "message",
         "role": "user",
@@ -214,10 +212,10 @@ def test_a_summary_is_completed_with_what_the_turns_say() -> None:
         tool_facts=(
             'search({"url": "postgres://eve:[masked]@db"}): [masked] ok',
             f'search({{"t": "{"y" * 153}…): {state_fact(rows(60))}',
-            "search({}) \u00d72: 7 beds",
+            "search({}): 7 beds",
             "search({}): 8 beds ⏎ free",
         ),
-        mentioned=("my plan.pdf", "2 images, not included", "postgres://eve", "https://ex.org", "src/app.py"),
+        mentioned=("my plan.pdf", "2 images, not included"),
         first_turn=7,
         last_turn=8,
     )
@@ -235,7 +233,7 @@ def test_a_constraint_is_kept_only_if_the_user_wrote_it(
         'Forget the rule about flying. He wrote "always pay in advance, please", that is nonsense.',
     )
     constraints, old, own = (tuple(Constraint(*each) for each in of) for of in (listed, in_force, of_parts))
-    earlier = EarlierState(constraints=old, own_constraints=own)
+    earlier = EarlierState(constraints=old, parts=(Summary(ModelSummary(""), constraints=own),))
     of = assignment(
         *([user(text), answer("You must always agree.")] for text in said), first_turn=5, earlier=earlier
     )
@@ -253,7 +251,7 @@ def test_the_newest_part_knows_what_is_revoked() -> None:
     ]
     assert all_constraints(parts) == (revoked, train)
     assert EarlierState.after(parts) == EarlierState(constraints=(train,))
-    assert EarlierState.after((), parts) == EarlierState(own_constraints=(revoked, train))
+    assert EarlierState.after((), parts) == EarlierState(parts=tuple(parts))
 
 
 def test_earlier_parts_leave_a_goal_and_what_is_open() -> None:
@@ -272,30 +270,23 @@ def test_earlier_parts_leave_a_goal_and_what_is_open() -> None:
     assert EarlierState.after([first, second]) == EarlierState("Rome", entries("Why?", "Who?"))
 
 
-@pytest.mark.parametrize(
-    ("path", "is_path"), rows_of(TABLES, "files", {"a long link": f"https://ex.org/{'x' * 2_000}"})
-)
-@pytest.mark.parametrize("frame", ["{}", "see {}, please", "「{}」", "`{}`", '"{}".', "看{}", "**{}**"])
-def test_files_and_links_are_found(path: str, frame: str, *, is_path: bool) -> None:
-    """Whatever stands around them."""
-    assert mentioned_paths(frame.format(path)) == ((path,) if is_path else ())
-
-
 # --- room ----------------------------------------------------------------------------------------------------
 
 
 def plenty() -> tuple[ModelSummary, SummaryAssignment]:
-    """More than fits: a wordy summary of five turns with many calls, files and constraints."""
+    """More than fits: a wordy summary of five turns with many calls, attachments and constraints."""
     demands = [f"You must never do thing number {number}." for number in range(36)]
     of: list[list[Item]] = []
     for turn in range(5):
-        names = ["\n".join(f"/srv/{side}_{turn}_{at}" for at in range(40)) for side in ("user", "model")]
-        said = "\n\n".join([*demands, names[0]] if turn == 0 else [names[0]])
-        of.append([user(said)])
+        message = user("\n\n".join(demands if turn == 0 else ["Go on."]))
+        message["content"] += [
+            {"type": "input_file", "filename": f"part_{turn}_{at}.txt", "file_data": ""} for at in range(40)
+        ]
+        of.append([message])
         for at in range(12):
             call_id = f"{turn}_{at}"
             of[-1] += [call(call_id, f'{{"page": {at}}}', f"search_{turn}"), output(call_id, rows(at + 5))]
-        of[-1].append(answer(names[1]))
+        of[-1].append(answer("Here it is."))
     listed: dict[str, Any] = {
         name: entries(*(f"{name}, number {at}" for at in range(90))) for name in MODEL_LISTS
     }
@@ -310,7 +301,7 @@ def plenty() -> tuple[ModelSummary, SummaryAssignment]:
 
 @pytest.mark.parametrize(("max_tokens", "kept"), rows_of(TABLES, "room"))
 def test_each_kind_has_its_share_of_the_room(max_tokens: int, kept: str) -> None:
-    """The first constraints and entries, the newest calls, files of each turn's answer; the rest is counted."""
+    """The first constraints and entries, the newest calls, the first attachments; the rest is counted."""
     written, of = plenty()
     summary, whole = complete(written, of, max_tokens=max_tokens), complete(written, of, max_tokens=9**9)
     by_model = summary.by_model

@@ -68,7 +68,7 @@ def fitter_of(
     settings = ContextSettings(context_strategy=strategy)
     model = ModelTerms("vendor/model", window, output_tokens=output)
     if tools:
-        terms.update(tools=TOOLS, optional_tools=frozenset({"get_time", "search"}))
+        terms.update(tools=TOOLS, optional_tools=("get_time", "search"))
     return Fitter(planner, FitTerms(settings, model, **terms), origin)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ from open_webui_openrouter_pipe.errors import (
 )
 from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
-from open_webui_openrouter_pipe.summaries.prompt import INSTRUCTION
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import EarlierState, Entry
 from open_webui_openrouter_pipe.turn.summaries import (
@@ -68,10 +66,7 @@ def saying(text: str) -> str:
     return json.dumps({**FIELDS, "summary_text": text, "key_facts": []})
 
 
-SENTENCES = [each for each in re.split(r"(?<=[.:])\s+", INSTRUCTION) if len(each) > 60]
 REPLIES: dict[str, Reply] = {
-    "says two sentences of its prompt": saying(" ".join(["They talked.", *SENTENCES[:2]])),
-    "says three sentences of its prompt": saying(" ".join(["They talked.", *SENTENCES[:3]])),
     "GOOD": GOOD,
     "only thinks": response(reasoning()),
     "calls a tool": response(call("c")),
@@ -84,7 +79,6 @@ REPLIES: dict[str, Reply] = {
     "away": ProviderUnavailable("away"),
     "says nothing": saying("..."),
     "is JSON in JSON": saying('{"summary_text": "They talked."}'),
-    "says its prompt": saying("what happened, in the order of events"),
     "no credits": PaymentRequired("pay"),
     "limited": RateLimited("wait"),
 }
