@@ -31,7 +31,7 @@ from .openrouter.retries import RetryingResponses
 from .openrouter.search import with_search
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
-from .planning.recall import without_recall
+from .planning.recall import without_tools
 from .ports import Model, Responses, Show
 from .recall.tool import RECALL_TOOL
 from .turn.bill import CostCeiling, Spending
@@ -157,7 +157,7 @@ class Assembly:
         It asks again where that helps; `show` gets the lines about it.
         """
         settings, switched = self.permitted.settings.client, self.permitted.settings.controls
-        has_tools = bool(without_recall(composer.tools)) and self.permitted.call.task is None
+        has_tools = bool(without_tools(composer.tools)) and self.permitted.call.task is None
         own_key = switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key

@@ -133,6 +133,7 @@ VERBATIM_SHARE = 0.4
 """Of what the budget leaves beside what is never dropped: what completed turns hold word for word, the newest first."""
 SMALL_WINDOW_TOKENS = 10_000
 SMALL_VERBATIM_SHARE = 1 / 3
+"""The same in windows below that size."""
 CLIP_RANGE_MESSAGES = (1, 50)
 
 Strategy = Literal["summarize", "prune", "clip", "refuse", "off"]

@@ -37,20 +37,8 @@ _KNOWLEDGE_TOOLS = frozenset(
 )
 """Built-in tools that read knowledge where some is attached; most of them are offered without any as well."""
 _GIVING_WAY = (
-    *(
-        "calendar",
-        "automation",
-        "channel",
-        "skill",
-        "note",
-        "task",
-        "timer",
-        "notify",
-        "chat",
-        "knowledge",
-        "file",
-    ),
-    *("memor", "timestamp", "ask_user"),
+    *("calendar", "automation", "channel", "skill", "note", "task", "timer", "notify", "chat"),
+    *("knowledge", "file", "memor", "timestamp", "ask_user"),
 )
 """Words in the names of built-in tools, in the order in which they give way in a small window; others go first."""
 _MARKS_OF_KNOWLEDGE = frozenset({"collection", "directory_id", "knowledge", "legacy"})
@@ -102,7 +90,7 @@ class Call:
     base_system_prompt: str | None
     base_user_prompt: str | None
     optional_tools: tuple[str, ...] = ()
-    """Names of the host's built-in tools that come with every chat: nobody chose them for this one."""
+    """Names of the host's built-in tools that come with every chat, the first to give way first: nobody chose them."""
     user_message_id: str = ""
     """The message that is answered."""
     user_text: str = ""

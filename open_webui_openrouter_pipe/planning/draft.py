@@ -31,7 +31,7 @@ from .recall import (
     quote_passages,
     removed_texts,
     with_arrival,
-    without_recall,
+    without_tools,
 )
 from .simulate import (
     BreakReason,
@@ -148,10 +148,9 @@ class Draft:
 
     def _optional_tools(self) -> tuple[tuple[str, int], ...]:
         """Return names and sizes of the tools that may give way, the first to go first."""
-        sizes = {
-            tool.get("name"): self.parts.counter.tools([tool]).tokens for tool in self.conversation.tools
-        }
-        return tuple((name, sizes[name]) for name in self.conversation.optional_tools if name in sizes)
+        tools = {tool.get("name"): tool for tool in self.conversation.tools}
+        names, count = self.conversation.optional_tools, self.parts.counter.tools
+        return tuple((name, count([tools[name]]).tokens) for name in names if name in tools)
 
     @property
     def omitted_tools(self) -> frozenset[str]:
@@ -177,7 +176,7 @@ class Draft:
 
     def _fixed_tokens(self, *, with_recall: bool) -> int:
         tools = self.conversation.tools
-        tools = tools if with_recall or not self.terms.settings.recall_tool else without_recall(tools)
+        tools = tools if with_recall or not self.terms.settings.recall_tool else without_tools(tools)
         return self.parts.counter.tools(tools).tokens + self._tokens(self.conversation.instructions)
 
     def _unoffered(self, cutoffs: Cutoffs, end: int) -> frozenset[str]:
@@ -275,9 +274,9 @@ class Draft:
         required = summaries.desired(sent_segments) if joins else summaries.missing(sent_segments)
         without_new = found.previous if adds_summaries else found.retained
         unoffered, omitted = self._unoffered(cutoffs, len(parts.parts)), self.omitted_tools
-        tools = [tool for tool in self.conversation.tools if tool.get("name") not in unoffered | omitted]
+        tools = without_tools(self.conversation.tools, unoffered | omitted)
         whole = parts.conversation
-        whole = replace(whole, tools=without_recall(whole.tools)) if unoffered else whole
+        whole = replace(whole, tools=without_tools(whole.tools)) if unoffered else whole
         return Plan(
             model=model_id,
             conversation=self.conversation,
@@ -330,7 +329,8 @@ class Draft:
             kind: ReductionKind = "retrieved_cut" if tokens else "retrieved_omitted"
             yield Reduction(kind, 1, whole_tokens - tokens, whole_tokens)
         if omitted := self.omitted_tools:
-            saved_tokens = sum(tokens for name, tokens in self._optional_tools() if name in omitted)
+            sizes = self._simulation_terms.optional_tools
+            saved_tokens = sum(tokens for name, tokens in sizes if name in omitted)
             yield Reduction("tools", len(omitted), saved_tokens)
 
     def _prefetch(self, segments: int) -> tuple[SummaryTarget, ...]:
@@ -355,7 +355,7 @@ class Draft:
             if self.conversation.volatile or self._recalled.entries:  # so had the request before, most likely
                 marks = replace(marks, current=marks.completed + 1)
         absent = self._unoffered(previous, len(self.parts.parts) - 1) | self._request.omitted_tools(previous)
-        tools = [tool for tool in self.conversation.tools if tool.get("name") not in absent]
+        tools = without_tools(self.conversation.tools, absent)
         tokens = self.parts.counter.tools(tools).tokens + self._tokens(entries)
         return CachedPrefix(tuple(entry.item for entry in entries), marks, tokens, absent)
 
@@ -371,9 +371,9 @@ class Draft:
 
         said = (*conversation.instructions, *conversation.volatile[: conversation.corrections])
         yield ContextShare("instructions", self._tokens(said), droppable=False)
-        offered = [tool for tool in conversation.tools if tool.get("name") not in self.omitted_tools]
-        built_in = [tool for tool in offered if tool.get("name") in conversation.optional_tools]
-        chosen = [tool for tool in offered if tool not in built_in]
+        offered = without_tools(conversation.tools, self.omitted_tools)
+        chosen = without_tools(offered, conversation.optional_tools)
+        built_in = [tool for tool in offered if tool not in chosen]
         yield ContextShare("tools", counter.tools(chosen).tokens, droppable=False)
         yield ContextShare(BUILT_IN_TOOLS, counter.tools(built_in).tokens, droppable=False)
         yield ContextShare("summaries", summaries, droppable=False)

@@ -31,7 +31,7 @@ from ..summaries.summary import Summary
 from .detail import NO_LIMITS, Measured, OutputLimits, PartsByDetail
 from .draft import Draft, count_all, rounded_up
 from .plan import STEPS, CacheMarks, Plan, Step
-from .recall import UNOFFERED, max_recalled_tokens, without_recall
+from .recall import UNOFFERED, max_recalled_tokens, without_tools
 from .simulate import CachePrices, Cutoffs, MissingSummaryMode, SimulationTerms
 
 LIMIT_STEPS_PER_UNIT = 10
@@ -163,7 +163,7 @@ def _plan_of_all(
         starts.append(len(entries))
         entries += part.entries
     starts.append(len(entries))
-    tools = without_recall(conversation.tools) if settings.recall_tool else conversation.tools
+    tools = without_tools(conversation.tools) if settings.recall_tool else conversation.tools
     counts = parts.counter.entries(entries).plus(parts.counter.tools(tools))
     current = starts[parts.current]
     completed = current - len(conversation.volatile)

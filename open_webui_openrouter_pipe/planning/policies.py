@@ -222,9 +222,7 @@ def prune(request: SimulatedRequest) -> Cutoffs:
     """
     if request.tokens() <= request.prune_tokens:
         return request.cutoffs
-    protected = request.start_of_newest(request.terms.settings.protected_turns)
-    end = min(protected, request.verbatim_start(request.turn))
-    steps = ((level, end) for level in SHORTENED_LEVELS)
+    steps = ((level, _protected_start(request)) for level in SHORTENED_LEVELS)
     low_water_tokens = _low_water_tokens(request, request.prune_tokens)
     cutoffs = _give_way(request, steps, low_water_tokens)
     return cutoffs if request.tokens(cutoffs) <= low_water_tokens else request.cutoffs
@@ -250,6 +248,12 @@ def evict(request: SimulatedRequest) -> Cutoffs:
     return min(request.cutoffs, dropped.moved(DetailLevel.TOOL_FACTS, request.end), key=request.tokens)
 
 
+def _protected_start(request: SimulatedRequest) -> int:
+    """Return the first part of the turns that are protected or stay word for word."""
+    protected = request.start_of_newest(request.terms.settings.protected_turns)
+    return min(protected, request.verbatim_start(request.turn))
+
+
 _Step: TypeAlias = tuple[DetailLevel, int]
 """What may be sent at a level at most: the parts before an end."""
 
@@ -260,9 +264,8 @@ def _eviction_steps(request: SimulatedRequest) -> tuple[Sequence[_Step], Sequenc
     The retained turns stay in some form while that is possible, the protected ones longer than the outputs of the
     current turn's earlier rounds, which were asked for to answer the latest message.
     """
-    settings, current = request.terms.settings, request.start_of_newest(1)
-    verbatim, last = request.verbatim_start(request.turn), request.start_of_newest(2)
-    protected = min(request.start_of_newest(settings.protected_turns), verbatim)
+    protected, verbatim = _protected_start(request), request.verbatim_start(request.turn)
+    last, current = request.start_of_newest(2), request.start_of_newest(1)
     earlier = [
         *((level, protected) for level in SHORTENED_LEVELS),
         (DetailLevel.DROPPED, min(request.retention_end(request.turn), protected)),
@@ -272,7 +275,7 @@ def _eviction_steps(request: SimulatedRequest) -> tuple[Sequence[_Step], Sequenc
     newest = [
         *((level, last) for level in (*SHORTENED_LEVELS, DetailLevel.DROPPED)),
         (DetailLevel.TOOL_FACTS, request.end - 1),
-        *((level, current) for level in (*SENT_LEVELS[1:], DetailLevel.DROPPED)),
+        *((level, current) for level in (*SENT_LEVELS[2:], DetailLevel.DROPPED)),
     ]
     return earlier, newest
 

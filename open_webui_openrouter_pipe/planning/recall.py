@@ -5,7 +5,7 @@ Follows from the conversation as the current turn found it: all requests of a tu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -114,9 +114,9 @@ def _asked(turn: Turn) -> str:
     return "\n".join(item_text(item) for item in items if is_message(item) and item["role"] == "user")
 
 
-def without_recall(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """Return the other tools."""
-    return tuple(tool for tool in tools if tool.get("name") != RECALL_NAME)
+def without_tools(tools: Sequence[Tool], names: Collection[str] = UNOFFERED) -> tuple[Tool, ...]:
+    """Return the tools but those of these names, ours where none are given."""
+    return tuple(tool for tool in tools if tool.get("name") not in names)
 
 
 def with_arrival(breaks: Sequence[PrefixBreak], parts: PartsByDetail) -> tuple[PrefixBreak, ...]:

@@ -17,6 +17,7 @@ from .detail import KEPT_DECISIONS, SENT_LEVELS, DetailLevel, PartsByDetail
 
 RATIO_DIGITS = 2
 TOOLS_SHARE = 0.5
+"""Of the budget: what a request may take with what stands word for word, before optional tools give way."""
 CHEAP_READ = 0.25
 """Price up to which reading a whole chat from the cache costs less than reading its old turns alone."""
 
@@ -232,25 +233,24 @@ class SimulatedRequest:
         """Return the names of the tools that it lacks: none that was called in the chat."""
         return cutoffs.omitted_tools - self.parts.measured.called[self.end]
 
-    def with_fitting_tools(self, cutoffs: Cutoffs) -> SimulatedRequest:
-        """Return the same without as many tools as give way to what stands word for word, the first ones.
+    def tools_to_omit(self, cutoffs: Cutoffs) -> frozenset[str]:
+        """Return the names of the tools that give way to what stands word for word: the first ones, as few as needed.
 
-        What remains leaves the request below the trigger, with the summaries and the note that these cutoffs bring.
+        Without them, that takes its share of the budget together with the summaries and the note of these cutoffs.
+        Tools that are omitted already come back only all together.
         """
-        called, parts = self.parts.measured.called[self.end], self.parts
-        optional = [tool for tool in self.terms.optional_tools if tool[0] not in called]
-        room_tokens = TOOLS_SHARE * self.terms.budget_tokens
-        note = parts.counter.entries(parts.note(cutoffs.summarized, cutoffs.dropped)).tokens
-        tokens = self.fixed_tokens(replace(cutoffs, omitted_tools=frozenset())) + note
-        tokens += parts.tokens(DetailLevel.FULL, self.verbatim_start(self.turn), self.end)
-        omitted = set(self.cutoffs.omitted_tools if tokens > room_tokens else ())
-        tokens -= sum(tool_tokens for name, tool_tokens in optional if name in omitted)
-        for name, tool_tokens in optional:
-            if tokens > room_tokens and name not in omitted:
+        called, room_tokens = self.parts.measured.called[self.end], TOOLS_SHARE * self.terms.budget_tokens
+        tokens = self.tokens(cutoffs) - self.parts_tokens(cutoffs)
+        tokens += self.parts.tokens(DetailLevel.FULL, self.verbatim_start(self.turn), self.end)
+        all_tools = replace(cutoffs, omitted_tools=frozenset())
+        if tokens + self.fixed_tokens(all_tools) - self.fixed_tokens(cutoffs) <= room_tokens:
+            return frozenset()
+        omitted = set(cutoffs.omitted_tools)
+        for name, tool_tokens in self.terms.optional_tools:
+            if tokens > room_tokens and name not in omitted | called:
                 omitted.add(name)
                 tokens -= tool_tokens
-        terms = replace(self.terms, limit_tokens=min(self.terms.limit_tokens, int(self.trigger_tokens)))
-        return replace(self, terms=terms, cutoffs=replace(self.cutoffs, omitted_tools=frozenset(omitted)))
+        return frozenset(omitted)
 
     def parts_tokens(self, cutoffs: Cutoffs) -> int:
         """Return what the parts alone take."""
@@ -392,16 +392,7 @@ def simulate(
             unsummarized_cost=unsummarized_cost,
         )
         turn, breaks_before = part.turn, len(breaks)
-        unchanged = request
         request, changes = _decide(request, policies)
-        # Tools stand before all else: which are offered changes only where the prefix does anyway, or nothing fits.
-        if policies and terms.optional_tools and (changes or request.tokens() > terms.limit_tokens):
-            fitting = unchanged.with_fitting_tools(request.cutoffs)
-            if fitting.cutoffs != unchanged.cutoffs:
-                request, changes = _decide(fitting, policies)
-                request = replace(request, terms=unchanged.terms)
-                freed_tokens = unchanged.freed_tokens(fitting.cutoffs)
-                changes.insert(0, PrefixBreak(end, turn, "tools", freed_tokens))
         breaks += changes
         if any(each.reason == "retention" for each in changes):
             retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end(turn))
@@ -426,6 +417,28 @@ def simulate(
 
 
 def _decide(
+    request: SimulatedRequest, policies: Sequence[tuple[BreakReason, Policy]]
+) -> tuple[SimulatedRequest, list[PrefixBreak]]:
+    """Return the request as the policies have it, with the tools that fit, and what has changed.
+
+    Tools stand before all else: which are offered changes only where the prefix does anyway, or nothing fits. Where it
+    does, the policies go by the trigger as the limit, so that this change is worth its price.
+    """
+    decided, changes = _apply(request, policies)
+    terms = request.terms
+    if not (policies and terms.optional_tools and (changes or decided.tokens() > terms.limit_tokens)):
+        return decided, changes
+    omitted = request.tools_to_omit(decided.cutoffs)
+    if omitted == request.cutoffs.omitted_tools:
+        return decided, changes
+    cutoffs = replace(request.cutoffs, omitted_tools=omitted)
+    change = PrefixBreak(request.end, request.turn, "tools", request.freed_tokens(cutoffs))
+    lower_terms = replace(terms, limit_tokens=min(terms.limit_tokens, int(request.trigger_tokens)))
+    decided, changes = _apply(replace(request, terms=lower_terms, cutoffs=cutoffs), policies)
+    return replace(decided, terms=terms), [change, *changes]
+
+
+def _apply(
     request: SimulatedRequest, policies: Sequence[tuple[BreakReason, Policy]]
 ) -> tuple[SimulatedRequest, list[PrefixBreak]]:
     """Return the request as the policies have it, one after the other, and what each has changed."""

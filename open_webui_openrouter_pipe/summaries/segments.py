@@ -319,6 +319,8 @@ class SummaryIndex:
 
     def entries(self, count: int) -> tuple[DigestedItem, ...]:
         """Return the message that replaces the first `count` segments, with the available summaries; () if empty."""
+        if not (count or self._conversation.external_summaries):
+            return ()
         if count not in self._entries:
             summaries = [summary for _, summary in self.cover(count) if summary]
             record = self._record.text(self._turns(count), self._record_tokens)
@@ -328,8 +330,10 @@ class SummaryIndex:
 
     def cover(self, count: int) -> Iterator[tuple[SummaryTarget, Summary | None]]:
         """Yield what replaces the first `count` segments: targets with their summaries, None where one is missing."""
-        for group in group_segments(count, self._sizes.max_summaries):
-            for target in self._cover_group(group):
+        groups = group_segments(count, self._sizes.max_summaries)
+        found = self._found() if groups else {}
+        for group in groups:
+            for target in map(self._target, _cover_group(group, found)):
                 yield target, self._available.get(target.segment)
 
     def missing(self, count: int) -> tuple[SummaryTarget, ...]:
@@ -364,19 +368,8 @@ class SummaryIndex:
     def _grouped(self, count: int) -> Iterator[SummaryTarget]:
         return map(self._target, group_segments(count, self._sizes.max_summaries))
 
-    def _cover_group(self, group: range) -> Iterator[SummaryTarget]:
-        """Yield the group as one, unless only parts of it have summaries: then the largest of these, and the rest."""
-        at, found = group.start, self._found
-        is_divided = any(start in group and min(found[start]) <= group.stop for start in found)
-        while at < group.stop:
-            ends = [end for end in found.get(at, ()) if end <= group.stop]
-            end = max(ends, default=at + 1) if is_divided else group.stop
-            yield self._target(range(at, end))
-            at = end
-
-    @cached_property
     def _found(self) -> Mapping[int, Sequence[int]]:
-        """By the number of segments before them, where runs of segments end that have a summary."""
+        """Return, by the number of segments before them, where runs of segments end that have a summary."""
         chains = (self._conversation.before, *(self._conversation.turns[end - 1].chain for end in self.ends))
         number = {chain: index for index, chain in enumerate(chains)}
         found: dict[int, list[int]] = {}
@@ -400,6 +393,16 @@ class SummaryIndex:
                 self._sizes.max_summary_tokens,
             )
         return self._targets[group]
+
+
+def _cover_group(group: range, found: Mapping[int, Sequence[int]]) -> Iterator[range]:
+    """Yield the group as one, unless only parts of it have summaries: then the largest of these, and the rest."""
+    at, is_divided = group.start, any(start in group and min(found[start]) <= group.stop for start in found)
+    while at < group.stop:
+        ends = [end for end in found.get(at, ()) if end <= group.stop]
+        end = max(ends, default=at + 1) if is_divided else group.stop
+        yield range(at, end)
+        at = end
 
 
 def summaries_before(target: SummaryTarget, found: Mapping[Segment, Summary]) -> tuple[Summary, ...]:

@@ -88,7 +88,7 @@ class FitTerms:
     model: ModelTerms
     tools: tuple[Tool, ...] = ()
     optional_tools: tuple[str, ...] = ()
-    """Names of those that the user did not choose."""
+    """Names of those that the user did not choose, the first to give way first."""
     recorded: bool = True
     """Whether the audit has a row for each request; the host's tasks are not turns of a chat."""
     calibrates: bool = True

@@ -284,7 +284,6 @@ def play(
         else:
             if cutoffs.summarized != previous.summarized:
                 _write_summaries(parts, written, cutoffs, prefix_tokens=tokens, bills=bills)
-                parts = stage.parts(settings, written)
             before, now = (_sent(parts, *each) for each in ((previous, previous_end), (cutoffs, end)))
             same = takewhile(lambda pair: pair[0] == pair[1], zip(now, before, strict=False))
             shared = min(tokens, stage.base_tokens + sum(now[piece] for piece, _ in same))

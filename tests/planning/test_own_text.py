@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import cycle, islice, product
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,19 +28,11 @@ from open_webui_openrouter_pipe.summaries.summary import (
     message_text,
 )
 from tests.support.chats import Memory, answer, call, history, output, plan_with, user
+from tests.support.long_chats import words
 
 TURNS = 72
 TURNS_IN_A_WINDOW = 18
 COUNTER = TokenCounter(ContentCache())
-_TEXT = (
-    "the harbour crew checked every crate before noon and wrote down what was missing because the buyer in town "
-    "had asked twice for an exact list of cups plates lamps and spare parts while rain kept the road closed"
-)
-
-
-def prose(words: int, seed: int) -> str:
-    """So many words, others for each seed."""
-    return f"{seed}: " + " ".join(islice(cycle(_TEXT.split()), seed % 7, seed % 7 + words))
 
 
 def rule(turn: int) -> str:
@@ -53,21 +45,21 @@ def turn_items(turn: int, tokens: int) -> tuple[Item, ...]:
     """A turn of about so many tokens, a third of which the user has written."""
     third = tokens // 4  # in words
     return (
-        user(f"{rule(turn)}\n{prose(third, turn)}"),
+        user(f"{rule(turn)}\n{words(third, turn)}"),
         call(f"c{turn}", f'{{"page": {turn}}}'),
-        output(f"c{turn}", prose(third, turn + 1)),
-        answer(prose(third, turn + 2), f"m{turn}"),
+        output(f"c{turn}", words(third, turn + 1)),
+        answer(words(third, turn + 2), f"m{turn}"),
     )
 
 
 def longest(target: SummaryTarget) -> Summary:
     """What becomes of the answer of a model that writes as much as it may in every field, and more."""
     numbers = range(target.first_turn, target.first_turn + len(target.turns))
-    entries = tuple(Entry(prose(14, at), numbers[at % len(numbers)]) for at in range(400))
+    entries = tuple(Entry(words(14, at), numbers[at % len(numbers)]) for at in range(400))
     lists: dict[str, Any] = dict.fromkeys(MODEL_LISTS, entries)
     written = ModelSummary(
-        prose(6_000, 1),
-        goal=prose(3_000, 2),
+        words(6_000, 1),
+        goal=words(3_000, 2),
         constraints=tuple(Constraint(number, rule(number - 1)) for number in numbers),
         **lists,
     )

@@ -15,19 +15,20 @@ from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.responses.items import Item
-from tests.planning.test_own_text import longest, prose
+from tests.planning.test_own_text import longest
 from tests.support.chats import SYSTEM, Memory, answer, call, history, output, plan_with, user
+from tests.support.long_chats import words
 
 TURNS = 40
 COUNTER = TokenCounter(ContentCache())
 WINDOWS_TOKENS = [4_096, 8_192, 16_384, 131_072]
 
 
-def turn_items(turn: int, words: int) -> tuple[Item, ...]:
+def turn_items(turn: int, count: int) -> tuple[Item, ...]:
     """A turn of sizes that differ; every fifth calls a tool."""
-    said = (user(prose(words // 8 + turn % 4 * words // 8, turn)),)
-    called = (call(f"c{turn}"), output(f"c{turn}", prose(words, turn + 1)))
-    return (*said, *(called if turn % 5 == 4 else ()), answer(prose(words, turn + 2), f"m{turn}"))
+    said = (user(words(count // 8 + turn % 4 * count // 8, turn)),)
+    called = (call(f"c{turn}"), output(f"c{turn}", words(count, turn + 1)))
+    return (*said, *(called if turn % 5 == 4 else ()), answer(words(count, turn + 2), f"m{turn}"))
 
 
 def tokens(*items: Item) -> int:
@@ -65,7 +66,7 @@ def test_the_newest_turns_hold_their_share(
             assert whole
 
 
-TOOLS = tuple({"type": "function", "name": f"tool_{at}", "description": prose(90, at)} for at in range(30))
+TOOLS = tuple({"type": "function", "name": f"tool_{at}", "description": words(90, at)} for at in range(30))
 NAMES = tuple(str(tool["name"]) for tool in TOOLS)
 
 
