@@ -112,7 +112,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
         *texts_of_turns(build_conversation([user(text), call("c", text), output("c", text)], [0] * 3).turns)
     ],
     "search": lambda text: search(
-        [SourceText(0, "user", text, b"")], make_query(text[:80], [text]), new_index()
+        [SourceText(0, "user", text, b"")], make_query(text), new_index(), limit=99
     ),
     "excerpts_message": lambda text: excerpts_message([ChatPassage(0, "user", text, b"", 0)]),
     "SentTexts": lambda text: SentTexts([text]).contain(text[:600]),

@@ -5,7 +5,8 @@ then item by item. What the plan changes in that is announced, and the rest shou
 digests, no text among them, and compared with what is sent next.
 
 Within one answer, each request has to begin with the whole one before. The next turn has to begin with all but what
-stood there for one turn alone: the volatile text before the last question, and what the host wrote behind its words.
+stood there for one turn alone: the volatile text before the last question, what the host wrote behind its words, and
+what is quoted behind it.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ class Digests:
 
     `settings` are the parameters that caches depend on, `items` the input, of which `leading` ones are instructions.
     Before item `completed` stands what earlier turns have left; `openings` are the messages from there to the model's
-    first item, each that can begin a turn by what it would be without its last parts. `tokens[n]` is the size of the
-    tools and the first `n` items by our own count; `breakpoints` are numbers of items after which the provider has to
-    cache. `turns` are the numbers of the chat's turns to which the items belong. `breaks` are the changes that the plan
-    has announced so far, the last `own_breaks` of them for this request, where they begin at item `unchanged`. `answer`
-    names the answer that is written, and `new_prompt` says that the instructions are announced to be others.
+    first item, each that can begin a turn by what it would be without its last parts. From item `lasting` on, the next
+    turn finds nothing again. `tokens[n]` is the size of the tools and the first `n` items by our own count;
+    `breakpoints` are numbers of items after which the provider has to cache. `turns` are the numbers of the chat's
+    turns to which the items belong. `breaks` are the changes that the plan has announced so far, the last `own_breaks`
+    of them for this request, where they begin at item `unchanged`. `answer` names the answer that is written, and
+    `new_prompt` says that the instructions are announced to be others.
     """
 
     settings: Mapping[str, int]
@@ -57,6 +59,7 @@ class Digests:
     leading: int
     completed: int
     openings: Sequence[Sequence[int]]
+    lasting: int
     tokens: Sequence[float]
     breaks: tuple[tuple[int, int, str], ...]
     own_breaks: int
@@ -146,6 +149,7 @@ def digests_of(
             [*_beginnings(plan.entries[at])] if at == completed or roles[at] == "user" else []
             for at in opening
         ],
+        lasting=plan.starts[plan.parts.current + 1] - 1 if plan.recalled.entries else len(items),
         tokens=array("d", tokens),
         breaks=tuple([(each.request, each.turn, each.reason) for each in plan.prefix_breaks]),
         own_breaks=len(plan.new_breaks),
@@ -263,14 +267,14 @@ def _compare(earlier: LastRequest, now: Digests) -> _Comparison:
     # where nothing stood there for one turn alone, the next one begins with the whole of it
     question = last.items[last.completed : last.completed + 1]
     is_whole = bool({*question} & {*now.items[: now.completed]})
-    reusable = len(last.items) if is_whole else until
+    reusable = last.lasting if is_whole else until
     if shared < until or now.completed <= last.completed:
         return _Comparison(earlier, shared, reusable, shared < until)
     openings = [at for at, parts in enumerate(last.openings, until) if now.items[until] in parts]
     if not openings:
         return _Comparison(earlier, until, reusable, differs=True)
     at = openings[0]
-    end = min(len(last.items) - at, now.completed - until)
+    end = min(last.lasting - at, now.completed - until)
     more = 1 + _shared(last.items, now.items, at + 1, until + 1, end - 1)
     return _Comparison(earlier, until + more, reusable, more < end)
 

@@ -25,9 +25,9 @@ from .recall import (
     NOTHING_RECALLED,
     UNOFFERED,
     Recalled,
+    asked_in,
     max_recalled_tokens,
     parts_removed,
-    question_of,
     quote_passages,
     removed_texts,
     with_arrival,
@@ -235,7 +235,7 @@ class Draft:
         return quote_passages(
             removed,
             entries[: starts[parts.current]],
-            question_of(parts.turns),
+            asked_in(parts.turns[-1]),
             counter=parts.counter,
             index=self.index,
             max_tokens=self.max_recalled_tokens,
@@ -284,7 +284,7 @@ class Draft:
             cutoffs=cutoffs,
             entries=tuple(entries),
             starts=starts,
-            marks=self._marks(cutoffs, found.previous, starts, self._recalled),
+            marks=self._marks(cutoffs, found.previous, starts),
             budget=budget,
             limit_tokens=limit_tokens,
             tokens_before=count_all(parts, whole).tokens + summaries.tokens(0),
@@ -349,10 +349,10 @@ class Draft:
         before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
         recalled = NOTHING_RECALLED if opens_turn else self._recalled
         entries, starts = before._entries(previous, recalled)  # noqa: SLF001 - the same class
-        marks = before._marks(previous, previous, starts, recalled)  # noqa: SLF001 - the same class
+        marks = before._marks(previous, previous, starts)  # noqa: SLF001 - the same class
         if opens_turn:
             entries = entries[: starts[self.parts.current]]
-            if self.conversation.volatile or self._recalled.entries:  # so had the request before, most likely
+            if self.conversation.volatile:  # so had the request before, most likely
                 marks = replace(marks, current=marks.completed + 1)
         absent = self._unoffered(previous, len(self.parts.parts) - 1) | self._request.omitted_tools(previous)
         tools = without_tools(self.conversation.tools, absent)
@@ -394,14 +394,14 @@ class Draft:
         starts = [len(entries)] * first
         for part in range(first, len(parts.parts)):
             if part == parts.current:
-                entries += [*conversation.volatile, *recalled.entries]
+                entries += conversation.volatile
             starts.append(len(entries))
             entries += parts.entries(cutoffs.level_of(part), part)
+            if part == parts.current:
+                entries += recalled.entries
         return entries, [*starts, len(entries)]
 
-    def _marks(
-        self, cutoffs: Cutoffs, previous: Cutoffs, starts: Sequence[int], recalled: Recalled
-    ) -> CacheMarks:
+    def _marks(self, cutoffs: Cutoffs, previous: Cutoffs, starts: Sequence[int]) -> CacheMarks:
         """Return the ends of what stays the same; `starts` are the numbers of items before each part."""
         instructions = len(self.conversation.instructions)
         summaries = self.parts.summaries.entries(self.parts.segments_before(cutoffs.replaced))
@@ -418,7 +418,7 @@ class Draft:
             instructions=fixed,
             unchanged=unchanged,
             frontier=starts[frontier],
-            completed=starts[self.parts.current] - len(self.conversation.volatile) - len(recalled.entries),
+            completed=starts[self.parts.current] - len(self.conversation.volatile),
             current=starts[self.parts.current],
             has_additions=self.conversation.has_additions,
         )

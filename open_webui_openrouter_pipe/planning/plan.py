@@ -156,7 +156,7 @@ class Plan:
     those of this request. `summarized_turns` says how many turns are replaced by summaries,
     `tokens_without_new_summaries` how large the request would be without those that it adds. `reductions` are all that
     it lacks of what the chat has, `omitted_tools` names the tools among them, `unoffered_tools` those that the chat has
-    no use for as yet. `recalled` is what the entries quote of the earlier turns beside the question.
+    no use for as yet. `recalled` is what the entries quote of the earlier turns behind the question.
 
     The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
     after. `prefetch_summaries` are worth making for the next requests.

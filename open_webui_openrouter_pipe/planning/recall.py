@@ -1,4 +1,4 @@
-"""What of the removed turns a request quotes beside the question, so that nothing has to be asked for.
+"""What of the removed turns a request quotes behind the question, so that nothing has to be asked for.
 
 Follows from the conversation as the current turn found it: all requests of a turn quote the same.
 """
@@ -14,15 +14,15 @@ from ..conversation.conversation import DigestedItem, Tool, Turn, digest_item
 from ..conversation.record import own_words
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
 from ..recall.excerpts import (
-    AMBIGUOUS_PASSAGES,
+    MAX_EXCERPTS,
     SentTexts,
     choose_excerpts,
     excerpts_message,
+    is_meant,
     max_excerpts_tokens,
 )
 from ..recall.search import (
     ChatPassage,
-    Query,
     SourceText,
     TextIndex,
     item_text,
@@ -35,8 +35,6 @@ from ..responses.items import is_message
 from .detail import Part, PartsByDetail
 from .simulate import Cutoffs, PrefixBreak
 
-CONTEXT_MESSAGES = 2
-"""How many earlier messages of the user say what a question is about."""
 UNOFFERED = frozenset({RECALL_NAME})
 """The tools that a chat has no use for which lacks nothing."""
 
@@ -61,18 +59,24 @@ def max_recalled_tokens(settings: ContextSettings, budget_tokens: int) -> int:
 def quote_passages(
     removed: Sequence[SourceText],
     before: Sequence[DigestedItem],
-    query: Query,
+    message: str,
     *,
     counter: TokenCounter,
     index: TextIndex,
     max_tokens: int,
 ) -> Recalled:
-    """Return what a query finds in the texts that were removed and `before` does not say, in at most `max_tokens`."""
-    if not query.required:
+    """Return what a message may ask for of the texts that were removed and `before` does not say.
+
+    It takes at most `max_tokens`.
+    """
+    query = make_query(message)
+    if not query:
+        return NOTHING_RECALLED
+    found = search(removed, query, index, limit=MAX_EXCERPTS)
+    if not is_meant(found, message, query):
         return NOTHING_RECALLED
     passages = choose_excerpts(
-        search(removed, query, index, limit=AMBIGUOUS_PASSAGES),
-        query,
+        found.passages,
         SentTexts(item_text(entry.item) for entry in before),
         count=counter.text,
         max_tokens=max_tokens - MESSAGE_OVERHEAD_TOKENS,
@@ -101,17 +105,11 @@ def parts_removed(
             yield part, [entry for entry in part.entries if entry.digest not in kept]
 
 
-def question_of(turns: Sequence[Turn]) -> Query:
-    """Return what the user's latest message asks for; what it quotes and the messages before it count for less."""
-    *earlier, question = map(_asked, turns[-1 - CONTEXT_MESSAGES :])
-    asked = own_words(question)
-    return make_query(asked if asked.strip() else question, [question, *map(own_words, reversed(earlier))])
-
-
-def _asked(turn: Turn) -> str:
-    """Return what the user wrote in a turn."""
+def asked_in(turn: Turn) -> str:
+    """Return what the user wrote in a turn in their own words, or all of it where nothing is."""
     items = [entry.item for entry in turn.rounds[0]]
-    return "\n".join(item_text(item) for item in items if is_message(item) and item["role"] == "user")
+    text = "\n".join(item_text(item) for item in items if is_message(item) and item["role"] == "user")
+    return own_words(text).strip() or text
 
 
 def without_tools(tools: Sequence[Tool], names: Collection[str] = UNOFFERED) -> tuple[Tool, ...]:

@@ -1,18 +1,20 @@
-"""The passages that fit a query, best first: those that have most of its terms, where rare terms count for more.
+"""The passages that fit a query, best first: lines that have most of its terms, where rare terms count for more.
 
-This is BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) without what it
-adds for terms that are repeated, and subtracts for length: in passages that are short and alike long, neither changes
-what is found. The weights are Lucene's inverse document frequencies, which are never negative.
+A passage is a line of a text, or a sentence of a long one; what stands in the line before or behind counts for a part,
+since an answer seldom has the words of its question. Terms weigh as in BM25 (Robertson and Zaragoza, "The Probabilistic
+Relevance Framework: BM25 and Beyond", 2009), with Lucene's inverse document frequencies, which are never negative. What
+BM25 adds for terms that are repeated, and subtracts for length, is omitted: in single lines it finds no more.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from heapq import nlargest
@@ -31,12 +33,16 @@ from ..responses.items import (
 from .words import TermsOfWords, find_terms, query_terms
 
 PASSAGE_CHARACTERS = 300
-MIN_PASSAGE_CHARACTERS = PASSAGE_CHARACTERS // 2
+"""A longer line is divided."""
 INDEX_TERMS = 4_000_000
 """How many terms of passages a worker keeps, each about 25 bytes: those of some six million tokens of chats."""
 AUTHOR_CHARACTERS = 64
 
-_SENTENCE_ENDS = (". ", "! ", "? ", "\u3002", "\uff01", "\uff1f")
+_LINE = re.compile(r"[^\n]+\n*|\n+")
+_SENTENCE = re.compile(r".*?(?:[.!?]\s+|[\u3002\uff01\uff1f]\s*|\Z)", re.DOTALL)
+_TABLE_RULE = re.compile(r"^(.{1,300})\n(?=.{0,9}--)[ \t|:+-]+\n", re.MULTILINE)
+"""Below the names of a table's columns, which its group is."""
+_DELIMITERS = ",\t;"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +57,10 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class ChatPassage:
-    """A run of lines of a text: which turn (by index) and author it is of, and at which character it starts.
+    """A line of a text: which turn (by index) and author it is of, and at which character it starts.
 
-    `digest` names the item that it is of. Passages of a text follow each other without a gap.
+    `digest` names the item that it is of. Passages of a text follow each other without a gap. `columns` is the line
+    that names them, of a table's row.
     """
 
     turn: int
@@ -61,23 +68,12 @@ class ChatPassage:
     text: str
     digest: bytes
     start: int
+    columns: str = ""
 
     @property
     def end(self) -> int:
         """The offset behind its last character."""
         return self.start + len(self.text)
-
-
-def join_neighbors(passages: Iterable[ChatPassage]) -> list[ChatPassage]:
-    """Return the passages in their order, those in one that follow each other in a text."""
-    runs: list[list[ChatPassage]] = []
-    for passage in passages:
-        last = runs[-1][-1] if runs else None
-        if last and (last.turn, last.digest, last.end) == (passage.turn, passage.digest, passage.start):
-            runs[-1].append(passage)
-        else:
-            runs.append([passage])
-    return [replace(run[0], text="".join(passage.text for passage in run)) for run in runs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +150,28 @@ def post_terms(texts: Sequence[IndexedText]) -> Postings:
 
 
 def passage_bounds(text: str) -> tuple[int, ...]:
-    """Return where passages of a text start, and its end: behind a paragraph, a line, a sentence or a blank."""
+    """Return where passages of a text start, and its end: behind a line, or in a long one behind a sentence."""
     bounds = [0]
-    while len(text) - bounds[-1] > PASSAGE_CHARACTERS:
-        bounds.append(_cut_behind(text, bounds[-1] + MIN_PASSAGE_CHARACTERS, bounds[-1] + PASSAGE_CHARACTERS))
-    return (*bounds, len(text)) if text else ()
+    for line in _LINE.finditer(text):
+        whole = line.end() - line.start() <= PASSAGE_CHARACTERS
+        ends = [line.end()] if whole else [each.end() for each in _SENTENCE.finditer(text, *line.span())]
+        for end in ends:
+            while end - bounds[-1] > PASSAGE_CHARACTERS:
+                last = bounds[-1] + PASSAGE_CHARACTERS
+                bounds.append(text.rfind(" ", bounds[-1] + PASSAGE_CHARACTERS // 2, last) + 1 or last)
+            bounds.append(end)
+    return tuple(dict.fromkeys(bounds)) if text else ()
 
 
-def _cut_behind(text: str, first: int, last: int) -> int:
-    """Return where to cut a text between two offsets."""
-    for mark in ("\n\n", "\n"):
-        if (at := text.rfind(mark, first, last)) >= 0:
-            return at + len(mark)
-    end = max(text.rfind(mark, first, last) + len(mark) for mark in _SENTENCE_ENDS)
-    return end if end > first else text.rfind(" ", first, last) + 1 or last
+def _columns(source: SourceText, start: int, end: int) -> str:
+    """Return the line that names the columns of the table that has a row there; "" where there is none."""
+    text, row = source.text, source.text[start:end]
+    if "|" in row:
+        named = _TABLE_RULE.findall(text[max(0, text.rfind("\n\n", 0, start)) : start])
+        return next((names for names in reversed(named) if "|" in names), "")
+    first = text.partition("\n")[0]
+    is_table = source.author.startswith("tool") and len(first) < min(start, PASSAGE_CHARACTERS)
+    return first if is_table and any(first.count(each) == row.count(each) > 1 for each in _DELIMITERS) else ""
 
 
 def texts_of_turns(turns: Sequence[Turn]) -> Iterator[SourceText]:
@@ -233,46 +237,45 @@ def _author(item: Item, names: Mapping[str, str]) -> str:
     return " ".join(f"tool {name}".split())[:AUTHOR_CHARACTERS]
 
 
-CONTEXT_WEIGHT = 0.1
-"""Of a term that stands in the context of a question, not in the question."""
+TERM_WEIGHT = 0.5
+"""Of each term that a passage has, beside its rarity: two that are common say as much as one that is rare."""
+NEIGHBOR_SHARE = 0.4
+"""Of the weight of a term that stands in the passage before or behind."""
 UNIQUE_TERM_BONUS = 0.3
 MAX_UNIQUE_TERMS = 5
 """What a passage has alone makes it worth finding: of texts that repeat each other (logs, tables, templates), those
 lines are meant that differ."""
-CANDIDATES = 8
+CANDIDATES = 4
 """By their terms alone, so many times as many passages are found as are returned."""
-MAX_QUESTION_TERMS = 40
-MAX_CONTEXT_TERMS = 20
+MAX_QUERY_TERMS = 40
 MAX_QUERY_CHARACTERS = 20_000
 
 
+def make_query(question: str) -> dict[str, float]:
+    """Return the terms that are looked for with their weights, without stop words."""
+    return dict(islice(query_terms(question[:MAX_QUERY_CHARACTERS]).items(), MAX_QUERY_TERMS))
+
+
 @dataclass(frozen=True, slots=True)
-class Query:
-    """What is looked for: terms with their weights, of which a passage must have one that is `required`."""
+class Found:
+    """The passages that fit a query, the best first, each with its score.
 
-    weights: Mapping[str, float]
-    required: frozenset[str]
+    `best` is the highest weight of the query's terms in one of all the passages that were searched, `searched` their
+    number.
+    """
 
-
-def make_query(question: str, context: Sequence[str] = ()) -> Query:
-    """Return the query for a question, and for less weight what else it may be about; without stop words."""
-    asked = _first_terms(question, MAX_QUESTION_TERMS)
-    about = _first_terms("\n".join(text[:MAX_QUERY_CHARACTERS] for text in context), MAX_CONTEXT_TERMS)
-    weights = {term: weight * CONTEXT_WEIGHT for term, weight in about.items()} | asked
-    return Query(weights, frozenset(asked))
-
-
-def _first_terms(text: str, count: int) -> dict[str, float]:
-    return dict(islice(query_terms(text[:MAX_QUERY_CHARACTERS]).items(), count))
+    passages: Sequence[tuple[ChatPassage, float]]
+    best: float
+    searched: int
 
 
 def search(
-    sources: Sequence[SourceText], query: Query, index: TextIndex, *, limit: int = 50
-) -> list[tuple[ChatPassage, float]]:
-    """Return at most `limit` passages with their scores, the best first, of equal ones the first.
+    sources: Sequence[SourceText], query: Mapping[str, float], index: TextIndex, *, limit: int
+) -> Found:
+    """Return at most `limit` passages, the best first, of equal ones the first.
 
-    A passage that has every term of the query scores 1, and more if it has words of its own. Texts that the index lacks
-    are added to it.
+    A score is the weight of the query's terms that a passage has, and more if it has words of its own. Texts that the
+    index lacks are added to it.
     """
     terms = TermsOfWords()
     texts = [
@@ -287,27 +290,26 @@ def search(
         unique = sum(postings.is_unique(term) for term in set(texts[at].terms[passage]))
         return score * (1 + UNIQUE_TERM_BONUS * min(MAX_UNIQUE_TERMS, unique))
 
-    scored = ((score, -number) for number, score in _scores(query, postings).items())
-    best = nlargest(CANDIDATES * limit, scored)
-    chosen = nlargest(limit, ((with_bonus(-number, score), number) for score, number in best))
+    weights = ((weight, -number) for number, weight in _weights(query, postings).items())
+    best = nlargest(CANDIDATES * limit, weights)
+    chosen = nlargest(limit, ((with_bonus(-number, weight), number) for weight, number in best))
     found = ((*postings.position(-number), score) for score, number in chosen)
-    return [(_passage(sources[at], texts[at], passage), score) for at, passage, score in found]
+    passages = [(_passage(sources[at], texts[at], passage), score) for at, passage, score in found]
+    return Found(passages, best[0][0] if best else 0.0, postings.firsts[-1])
 
 
-def _scores(query: Query, postings: Postings) -> dict[int, float]:
-    """Return the scores of the passages that have a required term, by their numbers."""
-    numbers = {term: set(postings.passages.get(term, ())) for term in query.weights}
-    weighted = {
-        term: weight * rarity(len(numbers[term]), postings.firsts[-1])
-        for term, weight in query.weights.items()
-    }
-    total = max(1e-9, sum(weighted.values()))
-    scores = dict.fromkeys(chain.from_iterable(numbers[term] for term in query.required), 0.0)
-    for term, weight in weighted.items():
-        for number in numbers[term]:
-            if number in scores:
-                scores[number] += weight / total
-    return scores
+def _weights(query: Mapping[str, float], postings: Postings) -> dict[int, float]:
+    """Return what the passages have of the query's terms, by their numbers."""
+    searched = postings.firsts[-1]
+    found: defaultdict[int, float] = defaultdict(float)
+    for term, weight in query.items():
+        having = set(postings.passages.get(term, ()))
+        beside = {number + step for number in having for step in (-1, 1)} - having - {-1, searched}
+        whole = weight * (TERM_WEIGHT + rarity(len(having), searched))
+        for numbers, part in ((having, whole), (beside, NEIGHBOR_SHARE * whole)):
+            for number in numbers:
+                found[number] += part
+    return found
 
 
 def rarity(passages_with: int, passages: int) -> float:
@@ -317,4 +319,5 @@ def rarity(passages_with: int, passages: int) -> float:
 
 def _passage(source: SourceText, text: IndexedText, number: int) -> ChatPassage:
     start, end = text.bounds[number : number + 2]
-    return ChatPassage(source.turn, source.author, source.text[start:end], source.digest, start)
+    columns = _columns(source, start, end)
+    return ChatPassage(source.turn, source.author, source.text[start:end], source.digest, start, columns)

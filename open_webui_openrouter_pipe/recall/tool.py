@@ -15,13 +15,13 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ..conversation.conversation import REFERENCE_DIGITS, Conversation, Tool, reference_of
+from ..conversation.record import quote_lines
 from ..responses.values import as_count, as_object, as_text, mend_text
-from .excerpts import quotation
+from .excerpts import quotations
 from .search import (
     ChatPassage,
     SourceText,
     TextIndex,
-    join_neighbors,
     make_query,
     passage_bounds,
     search,
@@ -30,7 +30,7 @@ from .search import (
 
 RECALL_NAME: Final = "recall"
 PAGE_TOKENS: Final = 2_000
-MAX_FOUND: Final = 80
+MAX_FOUND: Final = 200
 """Passages that fit a query: some three pages."""
 MAX_ARGUMENT_CHARACTERS: Final = 2_000
 """Of the arguments: what a model writes to look something up is a few words."""
@@ -156,7 +156,7 @@ class LookUp:
             raise RecallRefused(f'Nothing in this conversation is named "{_short(request.named)}".')
         if not request.query:
             return [passage for text in texts for passage in _passages_of(text)]
-        found = search(texts, make_query(request.query), self.index, limit=MAX_FOUND)
+        found = search(texts, make_query(request.query), self.index, limit=MAX_FOUND).passages
         if not found:
             raise RecallRefused(f'Nothing found for "{_short(request.query)}".')
         return [passage for passage, _ in found]
@@ -177,7 +177,8 @@ class LookUp:
         page, page_tokens = 1, 0
         quoted: list[ChatPassage] = []
         for passage in passages:
-            tokens = self.count(passage.text)
+            lines = quotations([passage], reference_of) if request.query else quote_lines(passage.text)
+            tokens = self.count("\n".join(lines))
             if page_tokens and page_tokens + tokens > PAGE_TOKENS:
                 page, page_tokens = page + 1, 0
             if page > request.page:
@@ -188,8 +189,7 @@ class LookUp:
         if not quoted:
             raise RecallRefused(f"There is no page {request.page}; the last one is page {page}.")
         more = [f"[More on page {request.page + 1}.]"] if page > request.page else []
-        quotations = [quotation(each, reference_of(each.digest)) for each in join_neighbors(quoted)]
-        return "\n".join([_HEADING, *quotations, *more])
+        return "\n".join([_HEADING, *quotations(quoted, reference_of), *more])
 
 
 def _passages_of(text: SourceText) -> Iterator[ChatPassage]:

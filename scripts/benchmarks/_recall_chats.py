@@ -284,5 +284,5 @@ def _tool(name: str) -> Json:
     return {"type": "function", "name": name, "description": description, "parameters": parameters}
 
 
-SMALL_TALK = tuple((DIRECTORY / "small_talk.txt").read_text("utf-8").splitlines())
-"""Last messages to which nothing of a chat belongs."""
+ORDINARY_TURNS = tuple((DIRECTORY / "ordinary_turns.txt").read_text("utf-8").splitlines())
+"""Last messages to which nothing of a chat belongs, as many in each of five languages."""

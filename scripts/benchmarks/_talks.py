@@ -36,6 +36,12 @@ class Talk:
     messages: tuple[dict[str, Any], ...]
     questions: tuple[Question, ...]
 
+    tools: tuple[dict[str, Any], ...] = ()
+
+    def lines_of(self, question: Question) -> list[str]:
+        """The lines of the messages that answer a question."""
+        return [line for at in question.evidence for line in self.messages[at]["content"].splitlines()]
+
     def ending_with(self, question: str) -> list[dict[str, Any]]:
         """The messages with one more of the user."""
         return [*self.messages, {"role": "user", "content": question}]

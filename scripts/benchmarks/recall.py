@@ -1,11 +1,16 @@
-"""How much of what a long chat said still stands in a request that asks for it.
+"""How much of what a long chat said still stands in a request that asks for it, and how often something is quoted.
 
-Three chats of 250,000 to 272,000 tokens (see `_recall_chats`), each with eighty facts. Each fact is asked for in other
-words by the chat's last message, in five windows, with the settings as they are by default; what counts is whether its
-exact words stand in the request, or in what the recall tool then answers: to the question as it stands, or to a query
-that a language model made of it. `shares_no_word` are the facts whose question shares no content word with the passage.
-`held_out` is every second fact: what is tuned is tuned for the others. Small talk ends each chat ten times more:
-nothing should be recalled for it. The summaries are the pipe's own, with a stand-in for the model's part: sentences of
+`chats`: three chats of 250,000 to 272,000 tokens (see `_recall_chats`), each with eighty facts. Each fact is asked for
+in other words by the chat's last message, in five windows, with the settings as they are by default; what counts is
+whether its exact words stand in the request, or in what the recall tool then answers: to the question as it stands, or
+to a query that a language model made of it. `shares_no_word` are the facts whose question shares no content word with
+the passage. `held_out` is every second fact: what is tuned is tuned for the others.
+
+`talks`: chats of two people of 11,000 to 14,000 tokens (see `_talks`) in three languages, in small windows. A question
+counts where every message that answers it stands in the request, word for word.
+
+`ordinary` is the share of the 500 messages of `ordinary_turns.txt`, in five languages, for which anything is quoted:
+nothing of a chat belongs to them. The summaries are the pipe's own, with a stand-in for the model's part: sentences of
 the segment, taken evenly from it, whatever they say.
 """
 
@@ -15,7 +20,7 @@ import json
 import re
 import statistics
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +34,8 @@ from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, Mode
 from open_webui_openrouter_pipe.planning.recall import (
     NOTHING_RECALLED,
     Recalled,
+    asked_in,
     max_recalled_tokens,
-    question_of,
     quote_passages,
 )
 from open_webui_openrouter_pipe.recall.search import texts_of_turns
@@ -40,10 +45,11 @@ from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
 from scripts.benchmarks._chats import text_of
-from scripts.benchmarks._recall_chats import SMALL_TALK, STYLES, Fact, RecallChat, write_chat
+from scripts.benchmarks._recall_chats import ORDINARY_TURNS, STYLES, Fact, RecallChat, write_chat
+from scripts.benchmarks._talks import Talk, write_talk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from open_webui_openrouter_pipe.conversation.conversation import Conversation
     from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
@@ -51,6 +57,7 @@ if TYPE_CHECKING:
 WORKERS = 2
 RECALLING = replace(ContextSettings(), recall=True)
 WINDOWS_TOKENS = (200_000, 128_000, 64_000, 32_000, 16_000)
+LANGUAGES, TALKS, TALK_WINDOWS_TOKENS = ("english", "german", "chinese"), 6, (16_384, 8_192)
 MODEL_SHARE = 0.5
 """Of a summary's size: what the model itself writes of it; the pipe adds the rest."""
 SENTENCE_CHARACTERS = (30, 300)
@@ -58,55 +65,78 @@ SENTENCE_CHARACTERS = (30, 300)
 _SENTENCE = re.compile(r"(?<=[.!?।])\s+|(?<=[。\uff01\uff1f])|\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What of the facts one way of asking holds, and what it adds to the request."""
-
-    facts: tuple[Fact, ...]
-    found: tuple[bool, ...]
-    added_tokens: tuple[int, ...]
-
-    def shares(self, name: str) -> dict[str, float]:
-        """The shares under a name: of all, of those that are held out, and of those that share no word."""
-        both = list(zip(self.facts, self.found, strict=True))
-        chosen = {
-            name: self.found,
-            f"{name}_held_out": [found for fact, found in both if fact.is_held_out],
-            f"{name}_shares_no_word": [found for fact, found in both if not fact.shares_words],
-        }
-        return {each: round(statistics.mean(found), 3) for each, found in chosen.items()}
-
-    def missed(self) -> Iterator[Fact]:
-        """Yield the facts that are not held."""
-        return (fact for fact, found in zip(self.facts, self.found, strict=True) if not found)
-
-
-def run(windows_tokens: Sequence[int] = WINDOWS_TOKENS) -> dict[str, Any]:
+def run() -> dict[str, Any]:
     """Measure all chats in all windows; shares are of one, sizes are tokens."""
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
-        jobs = {
-            name: {f"{window // 1000}k": pool.submit(measure, name, window) for window in windows_tokens}
-            for name in STYLES
-        }
-        return {name: {each: job.result() for each, job in of_chat.items()} for name, of_chat in jobs.items()}
+        chats = [(name, window) for name in STYLES for window in WINDOWS_TOKENS]
+        talks = [(name, window) for name in LANGUAGES for window in TALK_WINDOWS_TOKENS]
+        jobs = [
+            *(("chats", *each, pool.submit(measure, *each)) for each in chats),
+            *(("talks", *each, pool.submit(measure_talks, *each)) for each in talks),
+        ]
+        found: dict[str, Any] = {"chats": {}, "talks": {}}
+        for kind, name, window, job in jobs:
+            found[kind].setdefault(name, {})[f"{window // 1000}k"] = job.result()
+        return found
 
 
 def measure(name: str, window_tokens: int) -> dict[str, Any]:
-    """Ask a chat for every fact without recall and with it, and say every word of small talk."""
-    stage = Stage(write_chat(name), window_tokens)
-    without, questions = stage.held_by(stage.plan(recall=False)), [fact.question for fact in stage.chat.facts]
-    planned = stage.plan(recall=True)
-    held = stage.held_by(planned, stage.recalled(planned, questions))
-    talk = zip(SMALL_TALK, stage.recalled(planned, SMALL_TALK), strict=True)
+    """Ask a chat for every fact without recall and with it, and say all that asks for nothing."""
+    chat = write_chat(name)
+    stage, facts = Stage(chat, window_tokens), chat.facts
+    needed, questions = [[fact.words] for fact in facts], [fact.question for fact in facts]
+    without, planned = stage.held_by(stage.plan(recall=False), needed), stage.plan(recall=True)
+    recalled = stage.recalled(planned, questions)
+    held = stage.held_by(planned, needed, recalled)
+
+    def looked_up(queries: Sequence[str]) -> list[bool]:
+        found = zip(held, stage.looked_up(planned, queries), facts, strict=True)
+        return [known or fact.words in text for known, text, fact in found]
+
     return {
-        **without.shares("without"),
-        **held.shares("with"),
-        **stage.looked_up(planned, held, questions).shares("question_looked_up"),
-        **stage.looked_up(planned, held, [fact.query for fact in held.facts]).shares("after_one_call"),
-        "added_tokens_mean": round(statistics.mean(held.added_tokens)),
-        "added_tokens_most": max(held.added_tokens),
-        "small_talk_with_excerpts": [text for text, recalled in talk if recalled.tokens],
-        "missed": [fact.question for fact in held.missed()],
+        **_shares("without", facts, without),
+        **_shares("with", facts, held),
+        **_shares("question_looked_up", facts, looked_up(questions)),
+        **_shares("after_one_call", facts, looked_up([fact.query for fact in facts])),
+        "added_tokens_mean": round(statistics.mean(each.tokens for each in recalled)),
+        "added_tokens_most": max(each.tokens for each in recalled),
+        "ordinary": _share(bool(each.tokens) for each in stage.recalled(planned, ORDINARY_TURNS)),
+        "missed": [fact.question for fact, known in zip(facts, held, strict=True) if not known],
+    }
+
+
+def measure_talks(language: str, window_tokens: int) -> dict[str, Any]:
+    """Ask several talks every question without recall and with it, and say all that asks for nothing."""
+    without, held, ordinary, added = list[bool](), list[bool](), list[bool](), list[int]()
+    for number in range(TALKS):
+        talk = write_talk(language, number)
+        stage, needed = Stage(talk, window_tokens), [talk.lines_of(each) for each in talk.questions]
+        without += stage.held_by(stage.plan(recall=False), needed)
+        planned = stage.plan(recall=True)
+        recalled = stage.recalled(planned, [each.text for each in talk.questions])
+        held += stage.held_by(planned, needed, recalled)
+        added += [each.tokens for each in recalled]
+        ordinary += [bool(each.tokens) for each in stage.recalled(planned, ORDINARY_TURNS)]
+    return {
+        "questions": len(held),
+        "without": _share(without),
+        "with": _share(held),
+        "added_tokens_mean": round(statistics.mean(added)),
+        "ordinary": _share(ordinary),
+    }
+
+
+def _share(found: Iterable[bool]) -> float:
+    return round(statistics.mean(found), 3)
+
+
+def _shares(name: str, facts: Sequence[Fact], found: Sequence[bool]) -> dict[str, float]:
+    """The shares under a name: of all, of those that are held out, and of those that share no word."""
+    both = list(zip(facts, found, strict=True))
+    return {
+        name: _share(found),
+        f"{name}_held_out": _share(known for fact, known in both if fact.is_held_out),
+        f"{name}_shares_no_word": _share(known for fact, known in both if not fact.shares_words),
     }
 
 
@@ -117,22 +147,26 @@ class Stage:
     asked what it adds.
     """
 
-    def __init__(self, chat: RecallChat, window_tokens: int) -> None:
+    def __init__(self, chat: RecallChat | Talk, window_tokens: int) -> None:
         self.chat = chat
         self._model = ModelTerms("vendor/model", window_tokens)
         self._counter, self._caches = TokenCounter(ContentCache(1_000_000)), PlanCaches()
         self._summaries: dict[Segment, Summary] = {}
-        self._conversation = self.conversation(SMALL_TALK[0])
+        self._conversation = self.conversation(ORDINARY_TURNS[0])
 
-    def held_by(self, planned: Plan, recalled: Sequence[Recalled] = ()) -> Held:
-        """What requests hold that each ask for one fact, with what is recalled for each."""
-        said, facts = request_text(planned), self.chat.facts
-        added = recalled or [NOTHING_RECALLED] * len(facts)
-        found = tuple(
-            fact.words in said or any(fact.words in text_of(entry.item) for entry in each.entries)
-            for fact, each in zip(facts, added, strict=True)
-        )
-        return Held(facts, found, tuple(each.tokens for each in added))
+    def held_by(
+        self, planned: Plan, needed: Sequence[Sequence[str]], recalled: Sequence[Recalled] = ()
+    ) -> list[bool]:
+        """Whether requests hold all lines that each needs, with what is recalled for it."""
+        said = request_text(planned)
+        quoted = [
+            "\n".join(text_of(entry.item) for entry in each.entries)
+            for each in recalled or [NOTHING_RECALLED] * len(needed)
+        ]
+        return [
+            all(line in said or line in quotes for line in lines)
+            for lines, quotes in zip(needed, quoted, strict=True)
+        ]
 
     def recalled(self, planned: Plan, texts: Sequence[str]) -> list[Recalled]:
         """What a request quotes when its last message is each of these."""
@@ -146,7 +180,7 @@ class Stage:
             return quote_passages(
                 removed,
                 planned.entries[: planned.marks.completed],
-                question_of([*earlier, *asked.turns]),
+                asked_in(asked.turns[-1]),
                 counter=self._counter,
                 index=self._caches.passages,
                 max_tokens=max_recalled_tokens(RECALLING, planned.budget.input_tokens),
@@ -154,19 +188,14 @@ class Stage:
 
         return list(map(recalled_for, texts))
 
-    def looked_up(self, planned: Plan, held: Held, queries: Sequence[str]) -> Held:
-        """What is held when the model looks queries up with the recall tool, and reads the first page."""
+    def looked_up(self, planned: Plan, queries: Sequence[str]) -> list[str]:
+        """What the model reads on the first page when it looks queries up with the recall tool."""
         look_up = LookUp(self._conversation, _digests(planned), self._counter.text, self._caches.passages)
-        texts = [look_up.answer(json.dumps({"query": query})) for query in queries]
-        found = [
-            known or fact.words in text
-            for fact, known, text in zip(self.chat.facts, held.found, texts, strict=True)
-        ]
-        return replace(held, found=tuple(found))
+        return [look_up.answer(json.dumps({"query": query})) for query in queries]
 
-    def plan(self, text: str = SMALL_TALK[0], *, recall: bool) -> Plan:
+    def plan(self, text: str = "", *, recall: bool) -> Plan:
         """The plan of the request whose last message is this text, with all summaries that it requires."""
-        conversation = self._conversation if text == SMALL_TALK[0] else self.conversation(text)
+        conversation = self.conversation(text) if text else self._conversation
         while True:
             planned = plan(
                 conversation,

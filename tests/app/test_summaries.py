@@ -167,7 +167,7 @@ async def test_prefetched_summaries_spare_every_turn_a_wait(long_chat: NewChat, 
 
 async def test_summaries_of_a_temporary_chat_are_not_stored(long_chat: NewChat, standin: StandIn) -> None:
     """They are kept in memory, and made once."""
-    chat = long_chat(chat_id="temporary:1").grow(TURNS)
+    chat = long_chat(chat_id="temporary:1").grow(TURNS + 4)
     await chat.ask_next()
     await chat.ask_next()
     calls = len(summary_requests(standin))

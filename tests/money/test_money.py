@@ -42,7 +42,7 @@ PRICES = Prices(input=3e-6, output=15e-6, read=0.3e-6, write=3.75e-6, write_long
 CLAUDE = CacheRule("explicit", bills_writes=True)
 GPT = CacheRule("automatic")
 RULES = {"by blocks": GPT, "at breakpoints": CLAUDE, "never": CacheRule("none")}
-NOTHING_SENT = Digests({}, (), (), 0, 0, (), (), (), 0, 0, frozenset(), "", ())
+NOTHING_SENT = Digests({}, (), (), 0, 0, (), 0, (), (), 0, 0, frozenset(), "", ())
 SIZES = (1000, 2500, 4000, 4600)
 
 

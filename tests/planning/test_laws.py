@@ -22,7 +22,7 @@ from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from open_webui_openrouter_pipe.recall.excerpts import HEADING, max_excerpts_tokens
+from open_webui_openrouter_pipe.recall.excerpts import GAP, HEADING, max_excerpts_tokens
 from open_webui_openrouter_pipe.recall.search import item_text
 from open_webui_openrouter_pipe.responses.items import (
     Item,
@@ -236,17 +236,18 @@ def a_request_continues_the_one_before_unless_it_says_so(sent: Sent) -> None:
         return
     same = dumped(without_excerpts(before))
     assert dumped(without_excerpts(after))[: len(same)] == same
-    end = before.marks.completed if sent.opens_turn and before.recalled.entries else len(before.items)
+    excerpts = excerpts_of(before) if sent.opens_turn else []
+    end = before.items.index(excerpts[0]) if excerpts else len(before.items)
     assert dumped(after.items)[:end] == dumped(before.items)[:end]
 
 
-def excerpts_stand_directly_before_the_current_turn(sent: Sent) -> None:
+def excerpts_stand_directly_behind_the_question(sent: Sent) -> None:
     """In one message of the user, which takes no more than its share; everything before it stays from turn to turn."""
     fitted, excerpts = sent.plan, excerpts_of(sent.plan)
     assert len(excerpts) == len(fitted.recalled.entries) <= 1
     if excerpts:
-        at, most = fitted.marks.completed, max_excerpts_tokens(fitted.budget.input_tokens)
-        assert fitted.items[at : at + 2] == (excerpts[0], sent.current[0])
+        at, most = fitted.items.index(excerpts[0]), max_excerpts_tokens(fitted.budget.input_tokens)
+        assert fitted.items[at - 1] == sent.current[0]
         assert TokenCounter(ContentCache()).item(excerpts[0]).tokens <= most
 
 
@@ -264,9 +265,9 @@ def what_is_quoted_is_what_earlier_turns_say(sent: Sent) -> None:
         heading, *lines = _text(excerpts).splitlines()
         assert heading == HEADING
         for line in lines:
-            if line.startswith("> "):
+            if line.startswith("> ") and line != GAP:
                 assert any(" ".join(line[2:].split()) in text for text in said)
-            else:
+            elif line != GAP:
                 assert re.fullmatch(r"Turn \d+, (user|assistant|system|tool \w+):", line)
 
 
@@ -323,7 +324,7 @@ LAWS: Sequence[Callable[[Sent], None]] = (
     a_request_continues_the_one_before_unless_it_says_so,
     every_prefix_break_frees_something,
     what_is_lacking_is_said,
-    excerpts_stand_directly_before_the_current_turn,
+    excerpts_stand_directly_behind_the_question,
     all_requests_of_a_turn_quote_the_same,
     what_is_quoted_is_what_earlier_turns_say,
 )

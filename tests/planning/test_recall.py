@@ -1,4 +1,4 @@
-"""What of the removed turns stands beside the question."""
+"""What of the removed turns stands behind the question."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ LOG = "\n".join(f"line {number}: all is well in the warehouse" for number in ran
     "line 900: all is well", "line 900: the wifi for guests got the password marmalade-otter-91"
 )
 READ = (user("Read the log."), call("c1", name="read_log"), output("c1", LOG), answer("Done."))
-PRICES = (
-    *(user("Prices, please."), answer(f"The cost of the ferry is 672 pounds. {words(700)}")),
-    *(user("More."), answer(f"The cost of the train is 81 pounds. {words(700)}")),
-)
-MIND = (user("I would rather take the train."), answer("Fine."))
 
 
 def jokes(lines: int) -> str:
@@ -64,14 +59,8 @@ def quoted(fitted: Plan) -> list[str]:
         (SAID, {"line": "now context_strategy=prune"}, ""),
         (SAID, {"question": "Thank you, what do you think?"}, ""),
         ([user("Hello"), answer(jokes(60))], {"question": "Can you tell me a joke?"}, ""),
-        ([user("Hello"), answer(jokes(20))], {"question": "Can you tell me a joke?"}, "A joke about harbor"),
-        ([user(SECRET), answer("Noted.")], {}, ""),
+        ([user(SECRET), answer("Noted.")], {}, f"{HEADING}\nTurn 1, assistant:\n> Noted."),
         (SAID, {"question": f"{QUESTION} {words(102_700)}", "turns": 3}, ""),
-        (
-            PRICES,
-            {"question": "And what does it cost?", "late": MIND},
-            f"{HEADING}\nTurn 1, assistant:\n> The cost of the train",
-        ),
         (SAID, {"line": f"{PRUNE} context_strategy=clip"}, ""),
         (SAID, {"line": f"{PRUNE} context_strategy=clip clip_bypass=True"}, "marmalade-otter-91"),
         (
@@ -87,8 +76,8 @@ def quoted(fitted: Plan) -> list[str]:
     ],
     ids=[
         *("what was dropped", "all that is sent", "switched off", "small talk"),
-        *("a word in many places", "a word in a few places", "what the note says", "no room"),
-        *("what the user spoke of before", "clipped", "not clipped", "behind a fact", "in a cut output"),
+        *("a word in many places", "beside what the note says", "no room"),
+        *("clipped", "not clipped", "behind a fact", "in a cut output"),
     ],
 )
 def test_what_a_question_asks_for_is_quoted(said: Sequence[Item], asked: dict[str, Any], found: str) -> None:
@@ -98,15 +87,15 @@ def test_what_a_question_asks_for_is_quoted(said: Sequence[Item], asked: dict[st
     assert found in "".join(texts)
 
 
-def test_excerpts_stand_before_the_question() -> None:
-    """Behind retrieved text, and behind everything that the provider's cache has."""
+def test_excerpts_stand_behind_the_question() -> None:
+    """Nothing that a provider may have in its cache, and no retrieved text, stands behind them."""
     chat = sent(SAID).conversation
     case = replace(Case.read(f"{PRUNE} sources 9"), chat=history())
     items = [[entry.item for entry in turn.entries] for turn in chat.turns]
     fitted = replace(case, chat=history(*items)).plan()
     excerpts = fitted.recalled.entries[0].item
-    assert fitted.items[fitted.marks.completed :] == (system(words(9)), excerpts, user(QUESTION))
-    assert [(each.turn, each.author) for each in fitted.recalled.passages] == [(0, "assistant")]
+    assert fitted.items[fitted.marks.completed :] == (system(words(9)), user(QUESTION), excerpts)
+    assert {each.turn for each in fitted.recalled.passages} == {0}
 
 
 def test_all_rounds_of_a_turn_quote_the_same() -> None:

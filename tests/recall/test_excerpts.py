@@ -10,33 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.recall.excerpts import (
-    AMBIGUOUS_PASSAGES,
+    GAP,
     HEADING,
     SentTexts,
     choose_excerpts,
     excerpts_message,
     excerpts_text,
+    is_meant,
     max_excerpts_tokens,
+    quotations,
 )
-from open_webui_openrouter_pipe.recall.search import ChatPassage, make_query
+from open_webui_openrouter_pipe.recall.search import ChatPassage, Found, make_query
 from tests.support.rows import rows
 
 CASES = Path(__file__).with_name("excerpts.txt")
 
 
-def chosen(
-    *found: list[Any],
-    question: str = "Which boat?",
-    score: float = 1.0,
-    sent: tuple[str, ...] = (),
-    room: int = 500,
-) -> list[str]:
+def chosen(*found: list[Any], sent: tuple[str, ...] = (), room: int = 500) -> list[str]:
     """The texts of what is shown of the user's passages that were found; a word is a token."""
     passages = [ChatPassage(turn, "user", text, *_name_and_start(turn, *rest)) for turn, text, *rest in found]
-    query = make_query(question, ["the harbor", "of the island"])
     kept = choose_excerpts(
-        [(each, score) for each in passages],
-        query,
+        [(each, 0.5**rank) for rank, each in enumerate(passages)],
         SentTexts(sent),
         count=lambda text: len(text.split()),
         max_tokens=room,
@@ -49,31 +43,40 @@ def _name_and_start(turn: int, start: int = 0, name: str = "") -> tuple[bytes, i
 
 
 @pytest.mark.parametrize(("found", "asked", "shown"), rows(CASES, "shown"))
-def test_what_says_something_new_is_shown(found: list[Any], asked: dict[str, Any], shown: list[str]) -> None:
-    """Within the room for it."""
+def test_what_fits_best_is_shown(found: list[Any], asked: dict[str, Any], shown: list[str]) -> None:
+    """Within the room for it, unless the request has it."""
     assert chosen(*found, **asked) == shown
 
 
-@pytest.mark.parametrize(
-    ("question", "passages", "are_shown"),
-    [
-        ("Which boat?", AMBIGUOUS_PASSAGES, False),
-        ("Which boat?", AMBIGUOUS_PASSAGES - 1, True),
-        ("Tell me a boat", AMBIGUOUS_PASSAGES, False),
-        ("Which red boat?", AMBIGUOUS_PASSAGES, True),
-    ],
-)
-def test_a_single_word_that_stands_everywhere_brings_nothing(
-    question: str,
-    passages: int,
-    are_shown: bool,  # noqa: FBT001 - the expected verdict
+@pytest.mark.parametrize(("best", "searched", "message", "meant"), rows(CASES, "meant"))
+def test_a_message_asks_for_what_has_more_of_it_than_by_chance(
+    best: float,
+    searched: int,
+    message: str,
+    meant: bool,  # noqa: FBT001 - the expected verdict
 ) -> None:
-    """It singles out no passage; where it stands in fewer, or beside another word, it does."""
-    found = [[turn, f"boat number {turn} sank"] for turn in range(passages)]
-    assert bool(chosen(*found, question=question)) is are_shown
+    """The more passages there are and the more the message says, the more; and more yet if it asks nothing."""
+    assert is_meant(Found((), best, searched), message, make_query(message)) is meant
 
 
-@pytest.mark.parametrize(("budget_tokens", "tokens"), [(1_000, 0), (2_000, 160), (11_200, 896), (10**9, 900)])
+def test_passages_of_an_item_are_one_quotation() -> None:
+    """A gap is shown, and the names of a table's columns stand above its rows once."""
+    rows_of_table = [(0, "| cod | 3 |\n"), (40, "| eel | 4 |\n"), (20, "| carp | 5 |\n")]
+    found = [ChatPassage(0, "user", text, b"1", start, "| fish | cm |") for start, text in rows_of_table]
+    quoted = quotations(
+        [*found, ChatPassage(3, "tool read", "No more.", b"2", 0)], lambda digest: digest.decode()
+    )
+    assert list(quoted) == [
+        "Turn 1, user, 1:",
+        *("> | fish | cm |", "> | cod | 3 |", GAP, "> | carp | 5 |", GAP, "> | eel | 4 |"),
+        "Turn 4, tool read, 2:",
+        "> No more.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budget_tokens", "tokens"), [(1_000, 0), (2_000, 200), (9_000, 900), (10**9, 1_000)]
+)
 def test_the_room_follows_the_window(budget_tokens: int, tokens: int) -> None:
     """None in a tiny one, and never more than the most."""
     assert max_excerpts_tokens(budget_tokens) == tokens

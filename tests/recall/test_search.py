@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.recall.search import (
+    NEIGHBOR_SHARE,
     PASSAGE_CHARACTERS,
+    TERM_WEIGHT,
     UNIQUE_TERM_BONUS,
     SourceText,
     item_text,
@@ -48,7 +50,7 @@ def test_passages_are_all_of_a_text_and_none_is_too_long(text: str) -> None:
 
 @pytest.mark.parametrize(("mark", "length"), rows(CASES, "marks"))
 def test_a_text_is_cut_at_the_best_mark(mark: str, length: int) -> None:
-    """A paragraph before a line, a line before a sentence, a sentence before a blank."""
+    """Behind a line, in a long one behind a sentence, in a long sentence behind a word."""
     text = f"{'w ' * 100}w{mark}{'w ' * 200}"
     assert passages(text)[0] == text[:length]
 
@@ -86,39 +88,49 @@ def sources(*texts: str) -> list[SourceText]:
     return [SourceText(turn, "user", text, text.encode()) for turn, text in enumerate(texts)]
 
 
-@pytest.mark.parametrize(("asked", "texts", "context", "turns"), rows(CASES, "searches"))
-def test_what_fits_best_is_found_first(
-    asked: str, texts: Sequence[str], context: Sequence[str], turns: Sequence[int]
-) -> None:
+@pytest.mark.parametrize(("asked", "texts", "turns"), rows(CASES, "searches"))
+def test_what_fits_best_is_found_first(asked: str, texts: Sequence[str], turns: Sequence[int]) -> None:
     """Among passages of the conversation alone."""
-    found = search(sources(*texts), make_query(asked, context), new_index())
-    assert [passage.turn for passage, _ in found] == turns
+    found = search(sources(*texts), make_query(asked), new_index(), limit=9)
+    assert [passage.turn for passage, _ in found.passages] == turns
 
 
-def test_the_score_is_the_share_of_the_querys_terms() -> None:
-    """Weighted by how rare they are; a word of its own makes a passage worth more, a repeated one does not."""
+def test_the_score_is_the_weight_of_the_querys_terms() -> None:
+    """By how rare they are; a part of what stands beside counts, a repeated word does not, and one of its own does."""
     texts = ("red boat red", "blue boat", "green boat boat green", "blue red")
-    found = search(sources(*texts), make_query("red boat"), new_index())
-    red, boat = math.log(1 + 2.5 / 2.5), math.log(1 + 1.5 / 3.5)
-    assert rarity(2, 4) == pytest.approx(red)
-    assert {passage.text: score for passage, score in found} == pytest.approx(
+    found = search(sources(*texts), make_query("red boat"), new_index(), limit=9)
+    red, boat = (TERM_WEIGHT + math.log(1 + few) for few in (2.5 / 2.5, 1.5 / 3.5))
+    assert rarity(2, 4) + TERM_WEIGHT == pytest.approx(red)
+    assert {passage.text: score for passage, score in found.passages} == pytest.approx(
         {
-            "red boat red": 1,
-            "blue red": red / (red + boat),
-            "green boat boat green": boat / (red + boat) * (1 + UNIQUE_TERM_BONUS),
-            "blue boat": boat / (red + boat),
+            "red boat red": red + boat,
+            "blue boat": boat + NEIGHBOR_SHARE * red,
+            "green boat boat green": (boat + NEIGHBOR_SHARE * red) * (1 + UNIQUE_TERM_BONUS),
+            "blue red": red + NEIGHBOR_SHARE * boat,
         }
     )
+    assert found.best == pytest.approx(red + boat)
+    assert found.searched == 4
     many = sources(*(f"boat number{number}" for number in range(100)))
-    assert len(search(many, make_query("boat"), new_index(), limit=7)) == 7
+    assert len(search(many, make_query("boat"), new_index(), limit=7).passages) == 7
+
+
+@pytest.mark.parametrize(("author", "text", "begins", "columns"), rows(CASES, "columns"))
+def test_a_row_of_a_table_has_the_names_of_its_columns(
+    author: str, text: str, begins: str, columns: str
+) -> None:
+    """By Markdown's rule below them, or as the first line of what a tool returned; no other line has any."""
+    source = SourceText(0, author, text, b"")
+    found = search([source], make_query("eel row name"), new_index(), limit=9).passages
+    assert {each.columns for each, _ in found if each.text.startswith(begins)} == {columns}
 
 
 def test_a_long_text_is_found_by_its_passage() -> None:
     """With the offset at which it starts; passages are numbered over all texts."""
     long = f"{'filler words. ' * 60}The boat sank.{' other words and more' * 60}"
     texts = sources("no", "no", long, "no", "a boat")
-    found = [passage for passage, _ in search(texts, make_query("boat"), new_index())]
-    assert sorted((passage.turn, "boat" in passage.text) for passage in found) == [(2, True), (4, True)]
+    found = [each for each, _ in search(texts, make_query("boat"), new_index(), limit=9).passages]
+    assert [(each.turn, "boat" in each.text) for each in found[:2]] == [(2, True), (4, True)]
     assert all(texts[each.turn].text[each.start : each.end] == each.text for each in found)
 
 
@@ -127,8 +139,8 @@ def test_a_text_is_indexed_once() -> None:
     index, asked = new_index(1_000), make_query("w1x1")
     for number in range(100):
         texts = sources(" ".join(f"w{number}x{at}" for at in range(100)))
-        first = search(texts, asked, index)
+        first = search(texts, asked, index, limit=9)
         kept = index.texts.get(texts[0].digest)
-        assert search(texts, asked, index) == first
+        assert search(texts, asked, index, limit=9) == first
         assert index.texts.get(texts[0].digest) is kept is not None
     assert (len(index.texts), len(index.postings)) == (8, 4)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
-from scripts.benchmarks._recall_chats import SMALL_TALK, STYLES, RecallChat, write_chat
+from scripts.benchmarks._recall_chats import ORDINARY_TURNS, STYLES, RecallChat, write_chat
 from scripts.benchmarks.recall import Stage, request_text
 
 if TYPE_CHECKING:
@@ -59,15 +59,23 @@ def test_the_benchmark_counts_what_the_request_holds() -> None:
     end = [number for number, message in enumerate(chat.messages) if message["role"] == "user"][TURNS]
     facts = tuple(fact for fact in chat.facts if fact.turn < TURNS)
     stage = Stage(replace(chat, messages=chat.messages[:end], facts=facts), 16_000)
-    first, second = (stage.plan(text, recall=False) for text in (SMALL_TALK[0], stage.chat.facts[0].question))
+    first, second = (stage.plan(text, recall=False) for text in (ORDINARY_TURNS[0], facts[0].question))
     assert first.items[:-1] == second.items[:-1]
-    assert request_text(first).endswith(SMALL_TALK[0])
-    held = stage.held_by(first)
+    assert request_text(first).endswith(ORDINARY_TURNS[0])
+    needed = [[fact.words] for fact in facts]
+    held = stage.held_by(first, needed)
     sent = json.dumps(first.items, ensure_ascii=False)
-    missed = {fact.words for fact in held.missed()}
-    assert 0 < len(missed) < len(stage.chat.facts)
-    assert not any(words in sent for words in missed)
+    assert held == [fact.words in sent for fact in facts]
+    assert 0 < sum(held) < len(held)
     questions = [fact.question for fact in facts[:2]]
     recalled = stage.recalled(stage.plan(recall=True), questions)
     assert recalled == [stage.plan(text, recall=True).recalled for text in questions]
     assert all(each.tokens for each in recalled)
+    planned = stage.plan(recall=True)
+    assert all(stage.held_by(planned, needed[:2], recalled))
+    assert facts[0].words in stage.looked_up(planned, questions)[0]
+
+
+def test_ordinary_turns_are_five_languages_and_no_two_are_alike() -> None:
+    """As many of each."""
+    assert len({*ORDINARY_TURNS}) == len(ORDINARY_TURNS) == 500

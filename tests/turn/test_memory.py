@@ -27,6 +27,7 @@ def request(*items: int, answer: str = "1", tools: tuple[int, ...] = ()) -> Dige
         leading=min(1, len(items) - 1),
         completed=len(items) - 1,
         openings=[items[-1:]],
+        lasting=len(items),
         tokens=[SIZE * count for count in range(1, len(items) + 2)],
         breaks=(),
         own_breaks=0,
