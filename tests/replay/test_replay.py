@@ -171,8 +171,8 @@ def test_a_window_shows_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[s
     chat = [user("Remember this."), assistant(secret), *talk, user("Which wifi password?")]
     assert main([written(tmp_path, chat), "--window", "8000", "--json"]) == 0
     output = capsys.readouterr()
-    assert secret in str(json.loads(output.out)["sent"][-2])
-    assert output.err.splitlines()[-1] == "passages of earlier turns quoted: 1 (turn 1)"
+    assert secret in str(json.loads(output.out)["sent"][-1])
+    assert output.err.splitlines()[-1] == "passages of earlier turns quoted: 2 (turn 1)"
 
 
 SETTINGS: list[dict[str, Any]] = [
