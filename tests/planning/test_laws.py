@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -247,7 +247,8 @@ def excerpts_stand_directly_behind_the_question(sent: Sent) -> None:
     assert len(excerpts) == len(fitted.recalled.entries) <= 1
     if excerpts:
         at, most = fitted.items.index(excerpts[0]), max_excerpts_tokens(fitted.budget.input_tokens)
-        assert fitted.items[at - 1] == sent.current[0]
+        asked = [*takewhile(lambda item: is_message(item) and item["role"] != "assistant", sent.current)]
+        assert [*fitted.items[at - len(asked) : at]] == asked
         assert TokenCounter(ContentCache()).item(excerpts[0]).tokens <= most
 
 
