@@ -13,9 +13,9 @@ import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from heapq import nlargest
 from itertools import accumulate, chain, islice, pairwise
@@ -163,13 +163,15 @@ def passage_bounds(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(bounds)) if text else ()
 
 
-def _columns(source: SourceText, start: int, end: int) -> str:
+def _columns(
+    source: SourceText, start: int, end: int, rules: Callable[[str], Sequence[re.Match[str]]]
+) -> str:
     """Return the line that names the columns of the table that has a row there; "" where there is none."""
     text, row = source.text, source.text[start:end]
     if "|" in row:
-        named = _TABLE_RULE.findall(text[max(0, text.rfind("\n\n", 0, start)) : start])
-        return next((names for names in reversed(named) if "|" in names), "")
-    first = text.partition("\n")[0]
+        rule = next((each for each in reversed(rules(text)) if each.end() <= start and "|" in each[1]), None)
+        return rule[1] if rule and text.find("\n\n", rule.start(), start) < 0 else ""
+    first = text[: max(0, text.find("\n"))]
     is_table = source.author.startswith("tool") and len(first) < min(start, PASSAGE_CHARACTERS)
     return first if is_table and any(first.count(each) == row.count(each) > 1 for each in _DELIMITERS) else ""
 
@@ -293,8 +295,14 @@ def search(
     weights = ((weight, -number) for number, weight in _weights(query, postings).items())
     best = nlargest(CANDIDATES * limit, weights)
     chosen = nlargest(limit, ((with_bonus(-number, weight), number) for weight, number in best))
-    found = ((*postings.position(-number), score) for score, number in chosen)
-    passages = [(_passage(sources[at], texts[at], passage), score) for at, passage, score in found]
+    rules = cache(lambda text: [*_TABLE_RULE.finditer(text)])
+    passages = []
+    for score, number in chosen:
+        at, passage = postings.position(-number)
+        start, end = texts[at].bounds[passage : passage + 2]
+        columns = _columns(source := sources[at], start, end, rules)
+        found = ChatPassage(source.turn, source.author, source.text[start:end], source.digest, start, columns)
+        passages.append((found, score))
     return Found(passages, best[0][0] if best else 0.0, postings.firsts[-1])
 
 
@@ -315,9 +323,3 @@ def _weights(query: Mapping[str, float], postings: Postings) -> dict[int, float]
 def rarity(passages_with: int, passages: int) -> float:
     """Return the inverse document frequency of a term that so many of all passages have."""
     return math.log(1 + (passages - passages_with + 0.5) / (passages_with + 0.5))
-
-
-def _passage(source: SourceText, text: IndexedText, number: int) -> ChatPassage:
-    start, end = text.bounds[number : number + 2]
-    columns = _columns(source, start, end)
-    return ChatPassage(source.turn, source.author, source.text[start:end], source.digest, start, columns)

@@ -68,14 +68,14 @@ def test_the_benchmark_counts_what_the_request_holds() -> None:
     assert held == [fact.words in sent for fact in facts]
     assert 0 < sum(held) < len(held)
     questions = [fact.question for fact in facts[:2]]
-    recalled = stage.recalled(stage.plan(recall=True), questions)
+    planned = stage.plan(recall=True)
+    recalled = stage.recalled(planned, questions)
     assert recalled == [stage.plan(text, recall=True).recalled for text in questions]
     assert all(each.tokens for each in recalled)
-    planned = stage.plan(recall=True)
     assert all(stage.held_by(planned, needed[:2], recalled))
     assert facts[0].words in stage.looked_up(planned, questions)[0]
 
 
-def test_ordinary_turns_are_five_languages_and_no_two_are_alike() -> None:
-    """As many of each."""
+def test_no_two_ordinary_turns_are_alike() -> None:
+    """Each counts once in the share that quotes something."""
     assert len({*ORDINARY_TURNS}) == len(ORDINARY_TURNS) == 500
