@@ -134,7 +134,7 @@ def digests_of(
     new_prompt: bool = False,
 ) -> Digests:
     """Name what is sent of a plan; `tokens` are the sizes of the tools and of all up to each item."""
-    items, completed = plan.items, min(plan.marks.completed, len(plan.items))
+    items, quoted, completed = plan.items, plan.recalled.entries, min(plan.marks.completed, len(plan.items))
     roles = [item["role"] if is_message(item) else "assistant" for item in items]
     said = [at for at in range(completed) if roles[at] in {"assistant", "user"}]
     opening = range(completed, [*roles, "assistant"].index("assistant", completed))
@@ -149,7 +149,7 @@ def digests_of(
             [*_beginnings(plan.entries[at])] if at == completed or roles[at] == "user" else []
             for at in opening
         ],
-        lasting=plan.starts[plan.parts.current + 1] - 1 if plan.recalled.entries else len(items),
+        lasting=plan.starts[plan.parts.current + 1] - len(quoted) if quoted else len(items),
         tokens=array("d", tokens),
         breaks=tuple([(each.request, each.turn, each.reason) for each in plan.prefix_breaks]),
         own_breaks=len(plan.new_breaks),

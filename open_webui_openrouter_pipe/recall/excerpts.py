@@ -73,35 +73,30 @@ def _plain(text: str) -> str:
 
 
 def choose_excerpts(
-    found: Sequence[tuple[ChatPassage, float]],
+    found: Iterable[tuple[ChatPassage, float]],
     sent: SentTexts,
     *,
     count: Callable[[str], int],
     max_tokens: int,
 ) -> tuple[ChatPassage, ...]:
-    """Return what to show of the passages that were found (best first), in the order of the conversation.
+    """Return what to show of the passages that were found, in their order: the best first.
 
     Together with their heading they take at most `max_tokens` by `count`.
     """
     chosen: list[ChatPassage] = []
-    left_tokens = max_tokens - count(HEADING)
+    least_score, left_tokens = 0.0, max_tokens - count(HEADING)
     for passage, score in found:
-        if score < MIN_SHARE * found[0][1]:
+        if score < least_score:
             break
+        least_score = max(least_score, MIN_SHARE * score)
         tokens = count("\n".join(quotations([passage])))
         if tokens <= left_tokens and not sent.contain(passage.text):
             chosen.append(passage)
             left_tokens -= tokens
     # Pieces that are counted one by one may together be a little larger.
-    while chosen and count(excerpts_text(_in_order(chosen))) > max_tokens:
+    while chosen and count(excerpts_text(chosen)) > max_tokens:
         chosen.pop()
-    return _in_order(chosen)
-
-
-def _in_order(passages: Sequence[ChatPassage]) -> tuple[ChatPassage, ...]:
-    """Return the passages in the order of the conversation."""
-    rank = {passage.digest: number for number, passage in reversed([*enumerate(passages)])}
-    return tuple(sorted(passages, key=lambda each: (each.turn, rank[each.digest], each.start)))
+    return tuple(chosen)
 
 
 def quotations(
@@ -124,8 +119,8 @@ def quotations(
 
 
 def excerpts_text(passages: Sequence[ChatPassage]) -> str:
-    """Return the passages in their frames under one heading."""
-    return "\n".join([HEADING, *quotations(passages)])
+    """Return the passages in their frames under one heading, in the order of their turns."""
+    return "\n".join([HEADING, *quotations(sorted(passages, key=lambda each: each.turn))])
 
 
 def excerpts_message(passages: Sequence[ChatPassage]) -> InputMessage:

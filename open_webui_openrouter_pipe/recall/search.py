@@ -260,13 +260,13 @@ def make_query(question: str) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The passages that fit a query, the best first, each with its score.
+    """The passages that fit a query, the best first, each with its score; they are put together when they are read.
 
     `best` is the highest weight of the query's terms in one of all the passages that were searched, `searched` their
     number.
     """
 
-    passages: Sequence[tuple[ChatPassage, float]]
+    passages: Iterator[tuple[ChatPassage, float]]
     best: float
     searched: int
 
@@ -287,23 +287,24 @@ def search(
     name = sha256(b"".join(source.digest for source in sources)).digest()
     postings = index.postings.get_or_compute(name, partial(post_terms, texts))
 
-    def with_bonus(number: int, score: float) -> float:
+    weights = _weights(query, postings)
+
+    def with_bonus(number: int) -> tuple[float, int]:
         at, passage = postings.position(number)
         unique = sum(postings.is_unique(term) for term in set(texts[at].terms[passage]))
-        return score * (1 + UNIQUE_TERM_BONUS * min(MAX_UNIQUE_TERMS, unique))
+        return weights[number] * (1 + UNIQUE_TERM_BONUS * min(MAX_UNIQUE_TERMS, unique)), -number
 
-    weights = ((weight, -number) for number, weight in _weights(query, postings).items())
-    best = nlargest(CANDIDATES * limit, weights)
-    chosen = nlargest(limit, ((with_bonus(-number, weight), number) for weight, number in best))
-    rules = cache(lambda text: [*_TABLE_RULE.finditer(text)])
-    passages = []
-    for score, number in chosen:
-        at, passage = postings.position(-number)
-        start, end = texts[at].bounds[passage : passage + 2]
-        columns = _columns(source := sources[at], start, end, rules)
-        found = ChatPassage(source.turn, source.author, source.text[start:end], source.digest, start, columns)
-        passages.append((found, score))
-    return Found(passages, best[0][0] if best else 0.0, postings.firsts[-1])
+    def passages() -> Iterator[tuple[ChatPassage, float]]:
+        best = nlargest(CANDIDATES * limit, weights, key=lambda number: (weights[number], -number))
+        rules = cache(lambda text: [*_TABLE_RULE.finditer(text)])
+        for score, number in nlargest(limit, map(with_bonus, best)):
+            at, passage = postings.position(-number)
+            start, end = texts[at].bounds[passage : passage + 2]
+            columns = _columns(source := sources[at], start, end, rules)
+            found = source.text[start:end]
+            yield ChatPassage(source.turn, source.author, found, source.digest, start, columns), score
+
+    return Found(passages(), max(weights.values(), default=0.0), postings.firsts[-1])
 
 
 def _weights(query: Mapping[str, float], postings: Postings) -> dict[int, float]:

@@ -156,10 +156,10 @@ class LookUp:
             raise RecallRefused(f'Nothing in this conversation is named "{_short(request.named)}".')
         if not request.query:
             return [passage for text in texts for passage in _passages_of(text)]
-        found = search(texts, make_query(request.query), self.index, limit=MAX_FOUND).passages
-        if not found:
+        found = search(texts, make_query(request.query), self.index, limit=MAX_FOUND)
+        if not found.best:
             raise RecallRefused(f'Nothing found for "{_short(request.query)}".')
-        return [passage for passage, _ in found]
+        return [passage for passage, _ in found.passages]
 
     def _texts(self, request: RecallRequest) -> Iterator[SourceText]:
         """Yield the texts that are asked for, or all that are not in the request in their own words."""

@@ -56,7 +56,7 @@ def test_a_message_asks_for_what_has_more_of_it_than_by_chance(
     meant: bool,  # noqa: FBT001 - the expected verdict
 ) -> None:
     """The more passages there are and the more the message says, the more; and more yet if it asks nothing."""
-    assert is_meant(Found((), best, searched), message, make_query(message)) is meant
+    assert is_meant(Found(iter(()), best, searched), message, make_query(message)) is meant
 
 
 def test_passages_of_an_item_are_one_quotation() -> None:
@@ -72,6 +72,14 @@ def test_passages_of_an_item_are_one_quotation() -> None:
         "Turn 4, tool read, 2:",
         "> No more.",
     ]
+
+
+def test_quotations_stand_in_the_order_of_the_conversation() -> None:
+    """Whatever fits best: of each turn what was said there, and of an item its lines from above to below."""
+    found = [(4, "b", 26), (29, "a", 0), (3, "c", 0), (4, "a", 0)]
+    texts = [ChatPassage(turn, "user", text, str(turn).encode(), start) for turn, text, start in found]
+    quoted = ("Turn 4, user:", "> c", "Turn 5, user:", "> a", GAP, "> b", "Turn 30, user:", "> a")
+    assert excerpts_text(texts) == "\n".join([HEADING, *quoted])
 
 
 @pytest.mark.parametrize(
