@@ -34,12 +34,14 @@ from .recall import (
     without_tools,
 )
 from .simulate import (
+    OWN_SHARE,
     BreakReason,
     Cutoffs,
     Policy,
     SimulatedRequest,
     Simulation,
     SimulationTerms,
+    own_tokens,
     simulate,
 )
 
@@ -226,19 +228,24 @@ class Draft:
 
     @cached_property
     def _recalled(self) -> Recalled:
-        """What is quoted in the current turn, from what its first request did not say."""
-        parts, opening = self.parts, self._simulation.opening
-        removed = [*removed_texts(parts, opening)] if self.max_recalled_tokens else []
+        """What the request quotes. It changes within a turn only where the prefix does."""
+        return self._quoted(self._simulation.cutoffs)
+
+    def _quoted(self, cutoffs: Cutoffs) -> Recalled:
+        """Return what is quoted of the earlier turns that a request with these cutoffs lacks."""
+        parts = self.parts
+        removed = [*removed_texts(parts, cutoffs)] if self.max_recalled_tokens else []
         if not removed:
             return NOTHING_RECALLED
-        entries, starts = self._entries(opening)
+        entries, starts = self._entries(cutoffs)
+        room_tokens = int(OWN_SHARE * self.terms.budget_tokens) - own_tokens(parts, cutoffs)
         return quote_passages(
             removed,
             entries[: starts[parts.current]],
             asked_in(parts.turns[-1]),
             counter=parts.counter,
             index=self.index,
-            max_tokens=self.max_recalled_tokens,
+            max_tokens=min(self.max_recalled_tokens, room_tokens),
         )
 
     @cached_property
@@ -268,10 +275,11 @@ class Draft:
         new_breaks = tuple(each for each in found.breaks if each.request == len(parts.parts))
         reasons = {each.reason for each in new_breaks}
         adds_summaries = "summary" in reasons
-        # Where the prefix changes anyway, neighbors that should share a summary are joined.
-        joins = adds_summaries and self.terms.missing_summaries == "request"
         sent_segments = parts.segments_before(cutoffs.replaced)
-        required = summaries.desired(sent_segments) if joins else summaries.missing(sent_segments)
+        required = summaries.missing(sent_segments)
+        if self.terms.missing_summaries == "request" and (adds_summaries or required):
+            # Where the prefix changes anyway, neighbors that should share a summary are joined.
+            required = summaries.desired(sent_segments)
         without_new = found.previous if adds_summaries else found.retained
         unoffered, omitted = self._unoffered(cutoffs, len(parts.parts)), self.omitted_tools
         tools = without_tools(self.conversation.tools, unoffered | omitted)
@@ -347,7 +355,7 @@ class Draft:
         """The chat as the request before sent it: up to the current turn when this request opens it."""
         previous, opens_turn = self._simulation.previous, len(self.parts.parts) - self.parts.current <= 1
         before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
-        recalled = NOTHING_RECALLED if opens_turn else self._recalled
+        recalled = NOTHING_RECALLED if opens_turn else self._quoted(previous)
         entries, starts = before._entries(previous, recalled)  # noqa: SLF001 - the same class
         marks = before._marks(previous, previous, starts)  # noqa: SLF001 - the same class
         if opens_turn:

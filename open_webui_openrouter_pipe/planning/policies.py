@@ -18,7 +18,7 @@ from ..conversation.conversation import Turn
 from ..conversation.slash import Compact
 from ..responses.items import is_message
 from .detail import SENT_LEVELS, DetailLevel
-from .simulate import Cutoffs, SimulatedRequest
+from .simulate import OWN_SHARE, Cutoffs, SimulatedRequest, own_tokens
 
 LOW_WATER_SHARE = 0.5
 """Pruning and eviction never take more than the other half of a chat at once."""
@@ -229,6 +229,21 @@ def prune(request: SimulatedRequest) -> Cutoffs:
 
 
 def evict(request: SimulatedRequest) -> Cutoffs:
+    """Bring the request below the limit; where the prefix changes, what the pipe writes in it below its share, too.
+
+    For that, the oldest turns are dropped whose tool results are facts.
+    """
+    cutoffs, parts = _below_limit(request), request.parts
+    most_tokens = OWN_SHARE * request.terms.budget_tokens
+    if cutoffs == request.previous or own_tokens(parts, cutoffs) <= most_tokens:
+        return cutoffs
+    first, end = map(parts.turns_before, (cutoffs.dropped, request.verbatim_start(request.turn)))
+    dropped = (cutoffs.moved(DetailLevel.DROPPED, parts.start_of(turn + 1)) for turn in range(first, end))
+    enough = (moved for moved in dropped if own_tokens(parts, moved) <= most_tokens)
+    return min(cutoffs, next(enough, cutoffs), key=request.tokens)
+
+
+def _below_limit(request: SimulatedRequest) -> Cutoffs:
     """When the request is over the limit, shorten the oldest, then drop them, each only as far as needed.
 
     Down to the low-water mark where earlier turns alone can give it; otherwise just below the limit. At the very last,

@@ -1,6 +1,6 @@
 """What of the removed turns a request quotes behind the question, so that nothing has to be asked for.
 
-Follows from the conversation as the current turn found it: all requests of a turn quote the same.
+Follows from what the request lacks of earlier turns: within a turn it changes only where the prefix does.
 """
 
 from __future__ import annotations

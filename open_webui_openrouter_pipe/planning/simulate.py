@@ -13,11 +13,14 @@ from typing import Literal, TypeAlias
 
 from ..conversation.budget import ContextSettings
 from ..conversation.slash import Compact, Discard, Restore, covers
+from ..responses.items import is_function_call_output
 from .detail import KEPT_DECISIONS, SENT_LEVELS, DetailLevel, PartsByDetail
 
 RATIO_DIGITS = 2
 TOOLS_SHARE = 0.5
 """Of the budget: what a request may take with what stands word for word, before optional tools give way."""
+OWN_SHARE = 0.30
+"""Of the budget: the most that all takes which the pipe writes itself, with what is quoted behind the question."""
 CHEAP_READ = 0.25
 """Price up to which reading a whole chat from the cache costs less than reading its old turns alone."""
 
@@ -116,6 +119,17 @@ class Cutoffs:
     def dropped(self) -> int:
         """How many parts are not sent themselves, summarized ones included."""
         return self.ends[DetailLevel.DROPPED]
+
+
+def own_tokens(parts: PartsByDetail, cutoffs: Cutoffs) -> int:
+    """Return what stands for words of earlier turns: summaries at most, the note, results stated as facts."""
+    written = [*parts.note(cutoffs.summarized, cutoffs.dropped)]
+    for number in range(cutoffs.dropped, min(parts.current, cutoffs.ends[DetailLevel.TOOL_FACTS])):
+        said = {entry.digest for entry in parts.parts[number].entries}
+        sent = parts.entries(cutoffs.level_of(number), number)
+        written += [each for each in sent if is_function_call_output(each.item) and each.digest not in said]
+    summaries_tokens = parts.summaries.max_tokens(parts.segments_before(cutoffs.replaced))
+    return summaries_tokens + parts.counter.entries(written).tokens
 
 
 MissingSummaryMode = Literal["request", "skip"]
@@ -351,7 +365,7 @@ class Simulation:
     """The last request's cutoffs, those of the `previous` one, those of retention alone, and all changes so far.
 
     `unpruned_cost` and `unsummarized_cost` are what was paid, the last request included, for outputs that could have
-    been facts and turns that could have been summarized. `opening` are the cutoffs of the current turn's first request.
+    been facts and turns that could have been summarized.
     """
 
     cutoffs: Cutoffs = field(default_factory=Cutoffs)
@@ -360,7 +374,6 @@ class Simulation:
     breaks: tuple[PrefixBreak, ...] = ()
     unpruned_cost: float = 0.0
     unsummarized_cost: float = 0.0
-    opening: Cutoffs = field(default_factory=Cutoffs)
 
 
 def simulate(
@@ -373,7 +386,7 @@ def simulate(
     of_summaries = parts.summaries.terms(with_available=terms.missing_summaries == "skip")
     decided = parts.measured.decided.setdefault((terms, of_summaries, tuple(policies)), [])
     first, found = decided[-1] if decided else (0, Simulation())
-    cutoffs, previous, retained, opening = found.cutoffs, found.previous, found.retained, found.opening
+    cutoffs, previous, retained = found.cutoffs, found.previous, found.retained
     breaks = [*found.breaks]
     unpruned_cost, unsummarized_cost = found.unpruned_cost, found.unsummarized_cost
     turn = parts.parts[first - 1].turn if first else -1
@@ -401,16 +414,13 @@ def simulate(
             breaks.append(PrefixBreak(end, turn, reason, freed_tokens))
             request = replace(request, cutoffs=moved)
         previous, cutoffs = cutoffs, request.cutoffs
-        opening = cutoffs if request.opens_turn else opening
         unpruned_cost = 0.0 if len(breaks) > breaks_before else unpruned_cost
         unpruned_cost += terms.prices.waiting_cost(request.prunable_tokens(request.retention_end(turn)))
         if request.terms.settings.context_aim == "thrifty":
             unsummarized_cost = 0.0 if cutoffs.summarized > previous.summarized else unsummarized_cost
             compacted = request.summarizable(turn + 1 - terms.settings.kept_turns)
             unsummarized_cost += terms.prices.read * request.saved_tokens(compacted)
-        found = Simulation(
-            cutoffs, previous, retained, tuple(breaks), unpruned_cost, unsummarized_cost, opening
-        )
+        found = Simulation(cutoffs, previous, retained, tuple(breaks), unpruned_cost, unsummarized_cost)
         decided.append((end, found))
     del decided[:-KEPT_DECISIONS]
     return found

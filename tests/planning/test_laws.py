@@ -253,8 +253,9 @@ def excerpts_stand_directly_behind_the_question(sent: Sent) -> None:
 
 
 def all_requests_of_a_turn_quote_the_same(sent: Sent) -> None:
-    """Whatever its later requests remove; but for one that has no room for it any more."""
-    if sent.before is not None and not sent.opens_turn and not gave_up_excerpts(sent):
+    """As long as the prefix stays; but for one that has no room for it any more."""
+    is_free = sent.opens_turn or sent.plan.new_breaks or gave_up_excerpts(sent)
+    if sent.before is not None and not is_free:
         assert sent.plan.recalled == sent.before.recalled
 
 

@@ -1,4 +1,4 @@
-"""How much of a request the pipe itself writes: summaries, the record of what the user wrote, the note."""
+"""How much of a request the pipe itself writes: summaries, the record, the note, facts of results, quotations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.conversation import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, DigestedItem
 from open_webui_openrouter_pipe.conversation.slash import Aim
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
-from open_webui_openrouter_pipe.responses.items import Item, is_message
+from open_webui_openrouter_pipe.responses.items import Item, is_function_call_output, is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import SummaryTarget
@@ -41,8 +41,22 @@ def rule(turn: int) -> str:
 
 
 @cache
-def turn_items(turn: int, tokens: int) -> tuple[Item, ...]:
-    """A turn of about so many tokens, a third of which the user has written."""
+def turn_items(turn: int, tokens: int, result_tokens: int = 0) -> tuple[Item, ...]:
+    """A turn of about so many tokens, a third of which the user has written, or most of which are such results."""
+    if result_tokens:
+        results = (
+            item
+            for at in range(max(1, tokens // result_tokens))
+            for item in (
+                call(f"c{turn}.{at}"),
+                output(f"c{turn}.{at}", words(result_tokens * 3 // 4, turn + at)),
+            )
+        )
+        return (
+            user(f"Which rule has the number {turn // 2}?"),
+            *results,
+            answer(words(20, turn), f"m{turn}"),
+        )
     third = tokens // 4  # in words
     return (
         user(f"{rule(turn)}\n{words(third, turn)}"),
@@ -78,19 +92,32 @@ def own_messages(sent: Plan) -> tuple[list[str], str]:
     return parts, "".join(notes)
 
 
-@pytest.mark.parametrize("aim", ["faithful", "thrifty"])
-@pytest.mark.parametrize("window_tokens", [4_096, 8_192, 16_384, 32_768, 131_072])
-def test_what_the_pipe_writes_gives_way_to_the_chat(window_tokens: int, aim: Aim) -> None:
+def facts_of(sent: Plan) -> list[DigestedItem]:
+    """The tool results that are not sent as they were."""
+    said = {entry.digest for turn in sent.conversation.turns for entry in turn.entries}
+    results = (entry for entry in sent.entries if is_function_call_output(entry.item))
+    return [entry for entry in results if entry.digest not in said]
+
+
+@pytest.mark.parametrize(
+    ("window_tokens", "aim", "result_tokens"),
+    [
+        *product((4_096, 8_192, 16_384, 32_768, 131_072), ("faithful", "thrifty"), [0]),
+        *product((4_096, 8_192, 16_384), ["faithful"], [220, 300]),
+    ],
+)
+def test_what_the_pipe_writes_gives_way_to_the_chat(window_tokens: int, aim: Aim, result_tokens: int) -> None:
     """However long the chat is and whatever a model writes; a message that stands keeps its bytes until a break.
 
     Of the input budget, a fifth is the most for what replaces old turns, 8 % of it for what the user wrote in them;
-    with the note for omitted turns, a quarter.
+    with the note for omitted turns, a quarter; with facts of results and quotations, three tenths.
     """
-    memory, before = Memory(), list[str]()
-    policy, model = ContextSettings(context_aim=aim), ModelTerms("vendor/model", window_tokens)
-    items = [turn_items(at, window_tokens // TURNS_IN_A_WINDOW) for at in range(TURNS)]
-    most_summaries = 0
-    for number, length in product(range(1, TURNS), (1, 3)):
+    memory, before, seen = Memory(), list[str](), set[str]()
+    policy = ContextSettings(context_aim=aim, recall=True)
+    model = ModelTerms("vendor/model", window_tokens)
+    items = [turn_items(at, window_tokens // TURNS_IN_A_WINDOW, result_tokens) for at in range(TURNS)]
+    most_summaries, requests = 0, [(at, end) for at in range(1, TURNS) for end in range(1, len(items[at]), 2)]
+    for number, length in requests:
         chat = history(*items[:number], items[number][:length])
         first = plan_with(chat, policy, model, memory, missing="request")
         memory.summaries.update({each.segment: longest(each) for each in first.required_summaries})
@@ -100,9 +127,14 @@ def test_what_the_pipe_writes_gives_way_to_the_chat(window_tokens: int, aim: Aim
         sizes = {text: COUNTER.text(text) for text in (*parts, note) if text}
         record = sum(tokens for text, tokens in sizes.items() if text.startswith("[What the user wrote"))
         block = sum(COUNTER.text(text) for text in parts) + 4 * bool(parts)
+        facts, quoted = facts_of(sent), sent.recalled.entries
         assert record <= 0.08 * budget_tokens
         assert block <= 0.20 * budget_tokens
         assert block + COUNTER.text(note) <= 0.25 * budget_tokens
+        own = block + COUNTER.text(note) + COUNTER.entries([*facts, *quoted]).tokens
+        assert own <= 0.30 * budget_tokens
         assert sent.new_breaks or parts == before
+        seen |= {name for name, found in (("facts", facts), ("quoted", quoted)) if found}
         before, most_summaries = parts, max(most_summaries, len(parts) - 3)
     assert (most_summaries > 0) == (window_tokens >= 8_192)
+    assert "quoted" in seen

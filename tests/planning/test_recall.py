@@ -98,8 +98,8 @@ def test_excerpts_stand_behind_the_question() -> None:
     assert {each.turn for each in fitted.recalled.passages} == {0}
 
 
-def test_all_rounds_of_a_turn_quote_the_same() -> None:
-    """Also when results of the turn push out more of the chat, which the question would find as well."""
+def test_what_a_turn_pushes_out_is_quoted_in_its_next_request() -> None:
+    """Where the prefix changes within a turn, what the question finds is looked up again."""
     late = [user("And?"), answer(f"{SECRET.replace('91', '92')} {words(900)}")]
     filler = Case.read("110 turns").chat.items[:-1]
     turns = [*zip(filler[::2], filler[1::2], strict=True)]
@@ -107,8 +107,8 @@ def test_all_rounds_of_a_turn_quote_the_same() -> None:
     rounds = [item for at in "cd" for item in (call(at), output(at, words(20_000)))]
     first = Case.read(PRUNE, history(*opening)).plan()
     later = Case.read(PRUNE, history(*opening[:-1], [user(QUESTION), *rounds])).plan()
-    assert ["marmalade-otter-92" in str(each.items) for each in (first, later)] == [True, False]
-    assert quoted(first) == quoted(later) != []
+    assert ["marmalade-otter-92" in str(each.items) for each in (first, later)] == [True, True]
+    assert ["marmalade-otter-92" in "".join(quoted(each)) for each in (first, later)] == [False, True]
 
 
 def test_the_audit_counts_what_was_quoted() -> None:
