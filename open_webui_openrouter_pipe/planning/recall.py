@@ -73,7 +73,7 @@ def quote_passages(
     if not query:
         return NOTHING_RECALLED
     found = search(removed, query, index, limit=MAX_EXCERPTS)
-    if not is_meant(found, message, query):
+    if not is_meant(found, message):
         return NOTHING_RECALLED
     passages = choose_excerpts(
         found.passages,

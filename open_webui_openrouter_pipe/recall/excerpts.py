@@ -7,7 +7,7 @@ mark, so that none can pass for a heading, an instruction or the end of its quot
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from ..conversation.record import quote_lines
@@ -25,11 +25,8 @@ MIN_SHARE = 0.2
 LEAST_WEIGHT = 0.8
 WEIGHT_OF_CHANCE = 0.9
 """Times the logarithm of how many passages there are: what one of them has of any words by chance."""
-UNASKED_WEIGHT = 3.0
-"""So much more a message needs that asks nothing."""
-FEW_TERMS = 8
-WEIGHT_OF_TERM = 0.5
-"""For each of a message's terms beyond a few: the more it says, the more of it stands somewhere by chance."""
+UNASKED_WEIGHT = 5.0
+"""So much more a message needs that asks nothing: two rare words in one line, not one."""
 GAP = "> \u2026"
 QUESTION_MARKS = "?\uff1f\u061f"
 
@@ -45,11 +42,10 @@ def max_excerpts_tokens(budget_tokens: int) -> int:
     return tokens if tokens >= MIN_EXCERPT_TOKENS else 0
 
 
-def is_meant(found: Found, message: str, query: Mapping[str, float]) -> bool:
-    """Whether what a message's query found is more than any message has in common with a chat by chance."""
+def is_meant(found: Found, message: str) -> bool:
+    """Whether what was found for a message is more than any message has in common with a chat by chance."""
     asks = any(mark in message for mark in QUESTION_MARKS)
     by_chance = WEIGHT_OF_CHANCE * math.log(max(1, found.searched))
-    by_chance += WEIGHT_OF_TERM * max(0, sum(query.values()) - FEW_TERMS)
     return found.best >= by_chance + LEAST_WEIGHT + (0 if asks else UNASKED_WEIGHT)
 
 

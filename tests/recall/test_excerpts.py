@@ -20,7 +20,7 @@ from open_webui_openrouter_pipe.recall.excerpts import (
     max_excerpts_tokens,
     quotations,
 )
-from open_webui_openrouter_pipe.recall.search import ChatPassage, Found, make_query
+from open_webui_openrouter_pipe.recall.search import ChatPassage, Found
 from tests.support.rows import rows
 
 CASES = Path(__file__).with_name("excerpts.txt")
@@ -55,8 +55,8 @@ def test_a_message_asks_for_what_has_more_of_it_than_by_chance(
     message: str,
     meant: bool,  # noqa: FBT001 - the expected verdict
 ) -> None:
-    """The more passages there are and the more the message says, the more; and more yet if it asks nothing."""
-    assert is_meant(Found(iter(()), best, searched), message, make_query(message)) is meant
+    """The more passages there are, the more; and more yet if it asks nothing."""
+    assert is_meant(Found(iter(()), best, searched), message) is meant
 
 
 def test_passages_of_an_item_are_one_quotation() -> None:
