@@ -126,10 +126,11 @@ class DetailLevel(IntEnum):
     FULL = 0  # as it is; a single huge output is capped
     TOOL_FACTS = 1  # outputs are stated as facts
     SKELETON = 2  # facts; reasoning and assistant messages between tool calls are omitted
-    TRIMMED = 3  # the same, with each text no longer than a single tool output may be
-    EXCERPTS = 4  # the same, with head and tail of each long text
-    DROPPED = 5  # omitted; a note keeps what the user wrote in it, as far as there is room
-    SUMMARIZED = 6  # replaced by a summary, which comes before everything else of the chat
+    HALVED = 3  # the same, with each text no longer than half of the budget
+    TRIMMED = 4  # the same, with each text no longer than a single tool output may be
+    EXCERPTS = 5  # the same, with head and tail of each long text
+    DROPPED = 6  # omitted; a note keeps what the user wrote in it, as far as there is room
+    SUMMARIZED = 7  # replaced by a summary, which comes before everything else of the chat
 
 
 SENT_LEVELS = tuple(level for level in DetailLevel if level < DetailLevel.DROPPED)
@@ -363,8 +364,9 @@ class PartsByDetail:
             case DetailLevel.SKELETON:
                 facts = self.entries(DetailLevel.TOOL_FACTS, part)
                 return tuple(entry for entry in facts if not _is_omitted(entry, ends_turn=ends_turn))
-            case DetailLevel.TRIMMED:
-                most = self.limits.output_tokens(1)
+            case DetailLevel.HALVED | DetailLevel.TRIMMED:
+                is_half = level == DetailLevel.HALVED
+                most = self.limits.budget_tokens // 2 if is_half else self.limits.output_tokens(1)
                 skeleton = self.entries(DetailLevel.SKELETON, part)
                 return tuple(self._truncated(entry, most) for entry in skeleton)
             case DetailLevel.EXCERPTS:

@@ -198,7 +198,7 @@ class Draft:
         """
         fixed_tokens = self._fixed_tokens(with_recall=False)
         tool_tokens = self._fixed_tokens(with_recall=True) - fixed_tokens
-        limit_tokens = max(0, self.terms.limit_tokens - self.max_recalled_tokens - tool_tokens)
+        reserved_tokens = min(self.terms.limit_tokens, self.max_recalled_tokens + tool_tokens)
         volatile_tokens = min(self._tokens(self.conversation.volatile), self._head_tokens)
         base_tokens = fixed_tokens + rounded_up(volatile_tokens)
         optional = self._optional_tools()
@@ -206,7 +206,8 @@ class Draft:
         return replace(
             self.terms,
             base_tokens=base_tokens,
-            limit_tokens=limit_tokens,
+            limit_tokens=self.terms.limit_tokens - reserved_tokens,
+            reserved_tokens=reserved_tokens,
             room_tokens=room_tokens + sum(tokens for _, tokens in optional),
             optional_tools=optional,
         )

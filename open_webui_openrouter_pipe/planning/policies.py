@@ -253,10 +253,15 @@ def _below_limit(request: SimulatedRequest) -> Cutoffs:
     limit_tokens = request.terms.limit_tokens
     if request.tokens() <= limit_tokens:
         return request.cutoffs
-    earlier, newest = _eviction_steps(request)
+    earlier, newest, last = _eviction_steps(request)
     cutoffs = _give_way(request, earlier, _low_water_tokens(request, limit_tokens))
     if request.tokens(cutoffs) > limit_tokens:
         cutoffs = _give_way(request, (*earlier, *newest), limit_tokens)
+    if request.tokens(cutoffs) > limit_tokens:
+        unsummarized = replace(cutoffs, ends=(*cutoffs.ends[: DetailLevel.SUMMARIZED], 0))
+        if request.tokens(unsummarized) <= limit_tokens + request.terms.reserved_tokens:
+            return unsummarized
+        cutoffs = _give_way(request, (*earlier, *newest, *last), limit_tokens)
     if request.tokens(cutoffs) <= limit_tokens:
         return cutoffs
     dropped = request.cutoffs.moved(DetailLevel.DROPPED, request.start_of_newest(1))
@@ -273,11 +278,12 @@ _Step: TypeAlias = tuple[DetailLevel, int]
 """What may be sent at a level at most: the parts before an end."""
 
 
-def _eviction_steps(request: SimulatedRequest) -> tuple[Sequence[_Step], Sequence[_Step]]:
+def _eviction_steps(request: SimulatedRequest) -> tuple[Sequence[_Step], Sequence[_Step], Sequence[_Step]]:
     """Return what gives way, the mildest first: of the earlier turns, and what is for a request that fits no other way.
 
     The retained turns stay in some form while that is possible, the protected ones longer than the outputs of the
-    current turn's earlier rounds, which were asked for to answer the latest message.
+    current turn's earlier rounds, which were asked for to answer the latest message. Apart from these, how the last
+    completed turn is shortened, before which the summaries give way.
     """
     protected, verbatim = _protected_start(request), request.verbatim_start(request.turn)
     last, current = request.start_of_newest(2), request.start_of_newest(1)
@@ -290,9 +296,8 @@ def _eviction_steps(request: SimulatedRequest) -> tuple[Sequence[_Step], Sequenc
     newest = [
         *((level, last) for level in (*SHORTENED_LEVELS, DetailLevel.DROPPED)),
         (DetailLevel.TOOL_FACTS, request.end - 1),
-        *((level, current) for level in (*SENT_LEVELS[2:], DetailLevel.DROPPED)),
     ]
-    return earlier, newest
+    return earlier, newest, [(level, current) for level in (*SENT_LEVELS[2:], DetailLevel.DROPPED)]
 
 
 def _give_way(request: SimulatedRequest, steps: Iterable[_Step], max_tokens: float) -> Cutoffs:

@@ -141,9 +141,10 @@ class SimulationTerms:
     """What the policies go by: settings, prices, and sizes in tokens.
 
     `limit_tokens` is the most that a request may take, `budget_tokens` the same before any calibration, `base_tokens`
-    what every request carries beside the parts and the summaries, `room_tokens` what is left beside that of it which is
-    never dropped, `verbatim_share` how much of that the newest completed turns hold word for word. `optional_tools` are
-    names and sizes of the tools that may give way, the first to go first.
+    what every request carries beside the parts and the summaries, `reserved_tokens` what is free below the limit for
+    quotations. `room_tokens` is what is left beside that which is never dropped, `verbatim_share` how much of it the
+    newest completed turns hold word for word. `optional_tools` are names and sizes of the tools that may give way, the
+    first to go first.
     """
 
     settings: ContextSettings
@@ -154,6 +155,7 @@ class SimulationTerms:
     base_tokens: int = 0
     room_tokens: int = 0
     verbatim_share: float = 0.0
+    reserved_tokens: int = 0
     optional_tools: tuple[tuple[str, int], ...] = ()
     restores: bool = True
     """Whether turns are sent whole that their user has restored."""

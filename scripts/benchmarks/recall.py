@@ -9,6 +9,11 @@ the passage. `held_out` is every second fact: what is tuned is tuned for the oth
 `talks`: chats of two people of 11,000 to 14,000 tokens (see `_talks`) in three languages, in small windows. A question
 counts where every message that answers it stands in the request, word for word.
 
+`cost` is what recall adds to what a chat's input costs, as a share: the first turns of the three chats, with messages
+of which every tenth, or every one, asks for something that was said more than ten turns before, and the others for
+nothing. At each list of prices an ideal cache holds the request before. `beyond` is the same without the quoted tokens,
+each written once.
+
 `ordinary` is the share of the 500 messages of `ordinary_turns.txt`, in five languages, for which anything is quoted:
 nothing of a chat belongs to them. The summaries are the pipe's own, with a stand-in for the model's part: sentences of
 the segment, taken evenly from it, whatever they say.
@@ -21,11 +26,13 @@ import re
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import pairwise, takewhile
 from multiprocessing import get_context
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.conversation import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, DigestedItem
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
@@ -38,6 +45,7 @@ from open_webui_openrouter_pipe.planning.recall import (
     max_recalled_tokens,
     quote_passages,
 )
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.recall.search import texts_of_turns
 from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.items import is_message
@@ -47,6 +55,7 @@ from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Su
 from scripts.benchmarks._chats import text_of
 from scripts.benchmarks._recall_chats import ORDINARY_TURNS, STYLES, Fact, RecallChat, write_chat
 from scripts.benchmarks._talks import Talk, write_talk
+from scripts.benchmarks.aims import LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,6 +67,7 @@ WORKERS = 2
 RECALLING = replace(ContextSettings(), recall=True)
 WINDOWS_TOKENS = (200_000, 128_000, 64_000, 32_000, 16_000)
 LANGUAGES, TALKS, TALK_WINDOWS_TOKENS = ("english", "german", "chinese"), 6, (16_384, 8_192)
+COST_WINDOWS_TOKENS, COST_TURNS, ASKED_EVERY, TURNS_BEFORE = (32_000, 128_000), 60, (10, 1), 10
 MODEL_SHARE = 0.5
 """Of a summary's size: what the model itself writes of it; the pipe adds the rest."""
 SENTENCE_CHARACTERS = (30, 300)
@@ -70,11 +80,13 @@ def run() -> dict[str, Any]:
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
         chats = [(name, window) for name in STYLES for window in WINDOWS_TOKENS]
         talks = [(name, window) for name in LANGUAGES for window in TALK_WINDOWS_TOKENS]
+        costs = [(name, window) for name in STYLES for window in COST_WINDOWS_TOKENS]
         jobs = [
+            *(("cost", *each, pool.submit(measure_costs, *each)) for each in costs),
             *(("chats", *each, pool.submit(measure, *each)) for each in chats),
             *(("talks", *each, pool.submit(measure_talks, *each)) for each in talks),
         ]
-        found: dict[str, Any] = {"chats": {}, "talks": {}}
+        found: dict[str, Any] = {"cost": {}, "chats": {}, "talks": {}}
         for kind, name, window, job in jobs:
             found[kind].setdefault(name, {})[f"{window // 1000}k"] = job.result()
         return found
@@ -126,6 +138,60 @@ def measure_talks(language: str, window_tokens: int) -> dict[str, Any]:
     }
 
 
+def measure_costs(name: str, window_tokens: int) -> dict[str, Any]:
+    """Say what recall adds to a chat's cost at each list of prices, as shares of the cost without it."""
+    found: dict[str, Any] = {}
+    for every in ASKED_EVERY:
+        chat = _asking(write_chat(name), every)
+        for prices_name, prices in LISTS.items():
+            without, with_recall = (
+                _input_cost(chat, window_tokens, prices, recall=recall) for recall in (False, True)
+            )
+            added = with_recall[0] / without[0] - 1
+            beyond = added - with_recall[1] * prices.write / without[0]
+            found[f"one in {every}, {prices_name}"] = {"added": round(added, 4), "beyond": round(beyond, 4)}
+    return found
+
+
+def _asking(chat: RecallChat, every: int) -> RecallChat:
+    """The first turns of a chat, of which one in so many asks for something of long before, the others for nothing."""
+    messages, turn, facts = list[Any](), -1, [*chat.facts]
+    for each in chat.messages:
+        text = each["content"]
+        if each["role"] == "user":
+            turn += 1
+            if turn == COST_TURNS:
+                break
+            text = ORDINARY_TURNS[turn]
+            told = [fact for fact in facts if fact.turn <= turn - TURNS_BEFORE]
+            if told and turn % every == 0:
+                text = told[0].question
+                facts.remove(told[0])
+            said = [fact.passage for fact in chat.facts if fact.turn == turn and fact.kind == "user"]
+            text = "\n".join([*said, text])
+        messages.append({**each, "content": text})
+    return replace(chat, messages=tuple(messages))
+
+
+def _input_cost(
+    chat: RecallChat, window_tokens: int, prices: CachePrices, *, recall: bool
+) -> tuple[float, int]:
+    """What the input of all requests of a chat costs, in tokens of plain input, and how many of them are quoted."""
+    stage, cost, quoted = Stage(chat, window_tokens, prices), 0.0, 0
+    sent, tools = list[DigestedItem](), frozenset[str]()
+    for end, (each, following) in enumerate(pairwise([*chat.messages, {"role": "user"}]), start=1):
+        if each["role"] not in {"user", "tool"} or following["role"] == "tool":
+            continue
+        planned = stage.plan_of(stage.read(chat.messages[:end]), recall=recall)
+        is_continued = bool(sent) and tools == planned.absent_tools
+        same = sum(takewhile(bool, map(eq, planned.entries, sent))) if is_continued else 0
+        new_tokens = stage.counter.entries(planned.entries[same:]).tokens if same else planned.tokens
+        cost += (planned.tokens - new_tokens) * prices.read + new_tokens * prices.write
+        quoted += planned.recalled.tokens if each["role"] == "user" else 0
+        sent, tools = [*planned.entries], planned.absent_tools
+    return cost, quoted
+
+
 def _share(found: Iterable[bool]) -> float:
     return round(statistics.mean(found), 3)
 
@@ -147,10 +213,15 @@ class Stage:
     asked what it adds.
     """
 
-    def __init__(self, chat: RecallChat | Talk, window_tokens: int) -> None:
+    def __init__(
+        self,
+        chat: RecallChat | Talk,
+        window_tokens: int,
+        prices: CachePrices = CachePrices(),  # noqa: B008
+    ) -> None:
         self.chat = chat
-        self._model = ModelTerms("vendor/model", window_tokens)
-        self._counter, self._caches = TokenCounter(ContentCache(1_000_000)), PlanCaches()
+        self._model = ModelTerms("vendor/model", window_tokens, prices=prices)
+        self.counter, self._caches = TokenCounter(ContentCache(1_000_000)), PlanCaches()
         self._summaries: dict[Segment, Summary] = {}
         self._conversation = self.conversation(ORDINARY_TURNS[0])
 
@@ -181,7 +252,7 @@ class Stage:
                 removed,
                 planned.entries[: planned.marks.completed],
                 asked_in(asked.turns[-1]),
-                counter=self._counter,
+                counter=self.counter,
                 index=self._caches.passages,
                 max_tokens=max_recalled_tokens(RECALLING, planned.budget.input_tokens),
             )
@@ -190,29 +261,36 @@ class Stage:
 
     def looked_up(self, planned: Plan, queries: Sequence[str]) -> list[str]:
         """What the model reads on the first page when it looks queries up with the recall tool."""
-        look_up = LookUp(self._conversation, _digests(planned), self._counter.text, self._caches.passages)
+        look_up = LookUp(self._conversation, _digests(planned), self.counter.text, self._caches.passages)
         return [look_up.answer(json.dumps({"query": query})) for query in queries]
 
     def plan(self, text: str = "", *, recall: bool) -> Plan:
         """The plan of the request whose last message is this text, with all summaries that it requires."""
-        conversation = self.conversation(text) if text else self._conversation
+        return self.plan_of(self.conversation(text) if text else self._conversation, recall=recall)
+
+    def plan_of(self, conversation: Conversation, *, recall: bool) -> Plan:
+        """The plan of a request for a conversation."""
         while True:
             planned = plan(
                 conversation,
                 replace(RECALLING, recall=recall),
                 model=self._model,
-                counter=self._counter,
+                counter=self.counter,
                 caches=self._caches,
                 summaries=AvailableSummaries(self._summaries, "request"),
             )
             for target in planned.required_summaries:
-                self._summaries[target.segment] = write_summary(target, self._counter)
+                self._summaries[target.segment] = write_summary(target, self.counter)
             if not planned.required_summaries:
                 return planned
 
     def conversation(self, text: str) -> Conversation:
         """The chat with this last message, as the pipe reads it."""
-        built = build_input(read_history(self.chat.ending_with(text)), {}, Options())
+        return self.read(self.chat.ending_with(text))
+
+    def read(self, messages: Sequence[dict[str, Any]]) -> Conversation:
+        """Messages as the pipe reads them."""
+        built = build_input(read_history(list(messages)), {}, Options())
         return replace(built.conversation(), tools=self.chat.tools)
 
 

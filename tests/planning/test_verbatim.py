@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -14,6 +15,7 @@ from open_webui_openrouter_pipe.conversation.conversation import ContentCache, b
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
+from open_webui_openrouter_pipe.recall.search import item_text
 from open_webui_openrouter_pipe.responses.items import Item
 from tests.planning.test_own_text import longest
 from tests.support.chats import SYSTEM, Memory, answer, call, history, output, plan_with, user
@@ -64,6 +66,36 @@ def test_the_newest_turns_hold_their_share(
             share = 1 / 3 if window_tokens < 10_000 else 0.4
             assert whole == number or held_tokens >= share * room_tokens
             assert whole
+
+
+@pytest.mark.parametrize("strategy", ["summarize", "prune"])
+@pytest.mark.parametrize("window_tokens", WINDOWS_TOKENS)
+@pytest.mark.parametrize(("share", "left"), [(0.6, 1.0), (0.75, 1.0), (0.9, 1.0), (1.2, 0.35), (3.0, 0.14)])
+def test_the_last_completed_turn_stays_while_it_fits(
+    window_tokens: int, share: float, left: float, strategy: Strategy
+) -> None:
+    """Of so large a share of the room, whole or shortened in its middle: the summaries give way before it does."""
+    memory, policy = Memory(), ContextSettings(context_strategy=strategy, recall=True)
+    model = ModelTerms("vendor/model", window_tokens)
+    asked, turns = (user("And?"),), [turn_items(at, window_tokens // 24) for at in range(30)]
+    room_tokens = plan_with(
+        history(asked), policy, model, memory, missing="skip"
+    ).budget.input_tokens - tokens(SYSTEM, *asked)
+    said = " ".join(f"w{at}" for at in range(window_tokens * 3))
+    longest_said = bisect_left(
+        range(len(said)), share * room_tokens, key=lambda end: COUNTER.text(said[:end])
+    )
+    last = (user("Write."), answer(said[: longest_said - window_tokens // 40], "long"))
+    for chat in (history(*turns, asked), history(*turns, last, asked)):
+        first = plan_with(chat, policy, model, memory, missing="request")
+        memory.summaries.update({each.segment: longest(each) for each in first.required_summaries})
+    sent = plan_with(chat, policy, model, memory, missing="request")
+    (held,) = [item for item in sent.items if item.get("id") == "long"]
+    assert (held == last[1]) == (left == 1.0)
+    assert tokens(held) >= left * tokens(last[1]) * 0.9
+    text, whole = item_text(held), item_text(last[1])
+    assert whole.startswith(text[:40])
+    assert whole.endswith(text[-40:])
 
 
 TOOLS = tuple({"type": "function", "name": f"tool_{at}", "description": words(90, at)} for at in range(30))
