@@ -21,7 +21,7 @@ from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..planning.simulate import BreakReason
 from ..summaries.prompt import turn_text
-from ..summaries.summary import render_part, render_summary
+from ..summaries.summary import render_part, render_state
 from ..words.lines import Say, notice
 
 PartName: TypeAlias = Literal[
@@ -158,7 +158,9 @@ def _parts(plan: Plan) -> Mapping[PartName, int]:
     found["tools"] = counter.tools(tools).tokens
     found["summaries"] = _text_tokens(counter, summaries)
     found["recalled"] = _text_tokens(counter, plan.recalled.entries)
-    found["shortened"] = _text_tokens(counter, parts.note(cutoffs.summarized, cutoffs.dropped))
+    found["shortened"] = _text_tokens(
+        counter, parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored)
+    )
     for at, part in enumerate(parts.parts):
         sent = parts.entries(cutoffs.level_of(at), at)
         found["verbatim" if sent == part.entries else "shortened"] += _text_tokens(counter, sent)
@@ -208,9 +210,10 @@ def reported_summaries(plan: Plan) -> Iterator[ReportedSummary]:
     """Yield the summaries that are sent, oldest first; the newest says also how things stand."""
     parts = plan.parts
     covered = [*parts.summaries.cover(parts.segments_before(plan.cutoffs.replaced))]
+    state = render_state([summary for _, summary in covered if summary])
     for number, (target, summary) in enumerate(covered, start=1):
-        render = render_summary if number == len(covered) else render_part
-        text = render(summary) if summary else ""
+        shown = [render_part(summary)] if summary else []
+        text = "\n".join([*shown, state] if shown and state and number == len(covered) else shown)
         last_turn = target.first_turn + len(target.turns) - 1
         tokens = parts.counter.text(text) if text else 0
         yield ReportedSummary(target.first_turn, last_turn, target.source_tokens, tokens, text)

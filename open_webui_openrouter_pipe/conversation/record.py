@@ -8,7 +8,7 @@ the user's own. It runs in linear time; it must not shorten or drop anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -121,7 +121,6 @@ LINE_OVERHEAD_TOKENS = 3
 _RECORD_HEADING = (
     '[What the user wrote in turns {first} to {last}, oldest first; the messages stand behind ">".]'
 )
-_OMITTED = " omitted to fit"
 _AUTHORS = {"user": "The user wrote", "system": "A system message", "developer": "A system message"}
 
 Text: TypeAlias = Sequence[str | int]
@@ -348,17 +347,21 @@ def count_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessag
     return _note(len(turns), "")
 
 
-def with_turn_numbers(note: InputMessage, turns: range) -> InputMessage:
-    """Return a note for omitted turns that also says which these are, so that they can be asked for."""
+def with_turn_numbers(note: InputMessage, turns: range, restored: Collection[int] = ()) -> InputMessage:
+    """Return a note for omitted turns that also says which these are, but the restored ones, by index."""
     (part,) = note["content"]
     assert part["type"] == "input_text"
     numbers = f"{turns.start + 1} to {turns.stop}" if len(turns) > 1 else f"{turns.stop}"
-    text = part["text"].replace(_OMITTED, f" ({numbers}){_OMITTED}", 1)
+    numbers = ", ".join([numbers, *(f"not {turn + 1}" for turn in sorted(restored))])
+    heading = _heading(len(turns) - len(restored), f" ({numbers})")
+    text = heading + part["text"].removeprefix(_heading(len(turns)))
     return {**note, "content": [{"type": "input_text", "text": text}]}
 
 
 def _note(turns: int, text: str) -> InputMessage:
-    plural = "" if turns == 1 else "s"
-    heading = f"[{turns} earlier turn{plural}{_OMITTED} the model's context window.]"
-    lines = "\n".join(filter(None, [heading, text]))
+    lines = "\n".join(filter(None, [_heading(turns), text]))
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": lines}]}
+
+
+def _heading(turns: int, numbers: str = "") -> str:
+    return f"[{turns} earlier turn{'' if turns == 1 else 's'}{numbers} omitted to fit the model's context window.]"

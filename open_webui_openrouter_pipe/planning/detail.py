@@ -9,7 +9,7 @@ import copy
 import json
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import accumulate, takewhile
@@ -238,7 +238,7 @@ class PartsByDetail:
         self._starts = [*accumulate([len(turn.rounds) for turn in self.turns[:-1]], initial=0)]
         self._texts = texts
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
-        self._notes: dict[range, tuple[DigestedItem, ...]] = {}
+        self._notes: dict[tuple[range, frozenset[int]], tuple[DigestedItem, ...]] = {}
         self._references: dict[bytes, str] = {}
         self._record = UserRecord(conversation.turns, counter, texts)
         self.measured = (measured or Measured()).beginning(self._names())
@@ -332,24 +332,26 @@ class PartsByDetail:
             self._entries[level, part] = self._build_entries(level, part)
         return self._entries[level, part]
 
-    def note(self, start: int, end: int) -> tuple[DigestedItem, ...]:
+    def note(self, start: int, end: int, restored: Collection[int]) -> tuple[DigestedItem, ...]:
         """Return the message that stands in for the dropped parts from `start` to before `end`, if there is one.
 
-        Cached by content, because later requests decide the same past again.
+        It does not count turns with `restored` parts. Cached by content, because later requests decide the same past
+        again.
         """
-        if start >= end:
-            return ()
         turns, write = range(self.turns_before(start), self.turns_before(end)), self.limits.note
-        if turns not in self._notes:
+        whole = frozenset(self.parts[at].turn for at in restored if start <= at < end)
+        if len(whole) >= len(turns):
+            return ()
+        if (turns, whole) not in self._notes:
             max_tokens = max_note_tokens(self.limits.budget_tokens)
             name = f"{write.__name__} {turns.start} {turns.stop} {max_tokens}"
             key = self.turns[turns.stop - 1].sent_chain + name.encode() + self.counter.method
             text = self._texts.get_or_compute(key, lambda: json.dumps(write(self._record, turns, max_tokens)))
             written: InputMessage | None = json.loads(text)
-            if written and self.limits.has_references:
-                written = with_turn_numbers(written, turns)
-            self._notes[turns] = (digest_item(written),) if written else ()
-        return self._notes[turns]
+            if written and (self.limits.has_references or whole):
+                written = with_turn_numbers(written, turns, whole)
+            self._notes[turns, whole] = (digest_item(written),) if written else ()
+        return self._notes[turns, whole]
 
     def _build_entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:
         whole, ends_turn = self.parts[part].entries, self.parts[part].ends_turn

@@ -373,7 +373,7 @@ class Draft:
         parts, conversation, counter = self.parts, self.conversation, self.parts.counter
         cutoffs, end, current = self._simulation.cutoffs, len(parts.parts), parts.current
         summaries = parts.summaries.tokens(parts.segments_before(cutoffs.replaced))
-        note = self._tokens(parts.note(cutoffs.summarized, cutoffs.dropped))
+        note = self._tokens(parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored))
 
         def tokens(start: int, end: int) -> int:
             return sum(self._tokens(parts.entries(cutoffs.level_of(at), at)) for at in range(start, end))
@@ -398,7 +398,11 @@ class Draft:
         """Return the entries in their order, and how many come before each part and at the end."""
         parts, conversation = self.parts, self.conversation
         summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
-        entries = [*conversation.instructions, *summaries, *parts.note(cutoffs.summarized, cutoffs.dropped)]
+        entries = [
+            *conversation.instructions,
+            *summaries,
+            *parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored),
+        ]
         first = min(cutoffs.dropped, *cutoffs.restored, parts.current)
         starts = [len(entries)] * first
         for part in range(first, len(parts.parts)):

@@ -123,7 +123,7 @@ class Cutoffs:
 
 def own_tokens(parts: PartsByDetail, cutoffs: Cutoffs) -> int:
     """Return what stands for words of earlier turns: summaries at most, the note, results stated as facts."""
-    written = [*parts.note(cutoffs.summarized, cutoffs.dropped)]
+    written = [*parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored)]
     for number in range(cutoffs.dropped, min(parts.current, cutoffs.ends[DetailLevel.TOOL_FACTS])):
         said = {entry.digest for entry in parts.parts[number].entries}
         sent = parts.entries(cutoffs.level_of(number), number)
@@ -192,7 +192,9 @@ class SimulatedRequest:
     def tokens(self, cutoffs: Cutoffs | None = None) -> int:
         """Return the request's size with these cutoffs or its own; summaries count with the most they may take."""
         cutoffs = cutoffs or self.cutoffs
-        note = self.parts.counter.entries(self.parts.note(cutoffs.summarized, cutoffs.dropped))
+        note = self.parts.counter.entries(
+            self.parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored)
+        )
         return self.fixed_tokens(cutoffs) + note.tokens + self.parts_tokens(cutoffs)
 
     def largest_tokens(self, cutoffs: Cutoffs | None = None) -> int:

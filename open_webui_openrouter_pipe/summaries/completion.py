@@ -98,8 +98,8 @@ def complete_summary(
         tool_facts=filling.chosen("tool_facts", calls),
         mentioned=filling.chosen("mentioned", attached),
     )
-    shown = render_part(summary)
-    return replace(summary, omitted=sum(each not in shown for each in (*calls, *attached)))
+    shown = len(summary.tool_facts) + len(summary.mentioned)
+    return replace(summary, omitted=len(calls) + len(attached) - shown)
 
 
 def _checked(entries: Iterable[Entry], assignment: SummaryAssignment) -> tuple[Any, ...]:

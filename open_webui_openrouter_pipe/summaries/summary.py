@@ -36,14 +36,7 @@ MODEL_LISTS = (*PART_LISTS, *STATE_LISTS)
 MODEL_FIELDS = ("summary_text", *PART_LISTS, "constraints", "goal", *STATE_LISTS, "resolved")
 """The fields of a model's answer, in their order."""
 
-RefusalReason: TypeAlias = Literal[
-    "empty",
-    "malformed",
-    "longer_than_its_source",
-    "cut_off",
-    "calls_a_tool",
-    "refused",
-]
+RefusalReason: TypeAlias = Literal["empty", "malformed", "longer_than_its_source", "cut_off"]
 
 
 class SummaryRefused(ValueError):
@@ -116,7 +109,7 @@ class ModelSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What replaces a segment: what a model wrote, and what the segment itself says, word for word.
+    """What replaces a segment: what a model wrote, and what is added from the segment itself.
 
     `first_turn` and `last_turn` are counted from one in the chat, 0 when unknown. `constraints` are those that the
     model named and whose words the user did write; `resolved` are open points of earlier segments. `tool_facts` has one
@@ -319,21 +312,13 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def response_text(items: Sequence[Item], *, complete: bool) -> str:
-    """Return the text of an answer's messages; `complete` says that the response ended by itself.
+    """Return the text of an answer's messages, "" for a refusal; `complete` says that the response ended by itself.
 
-    Raises SummaryRefused when the answer was cut off, calls a tool, is a refusal, or has no text.
+    Raises SummaryRefused when the answer was cut off.
     """
-    messages = [item for item in items if is_message(item)]
     if not complete or any(item.get("status") == "incomplete" for item in items):
         raise SummaryRefused("cut_off")
-    if any(item["type"].endswith("_call") for item in items):
-        raise SummaryRefused("calls_a_tool")
-    if any(part["type"] == "refusal" for message in messages for part in message["content"]):
-        raise SummaryRefused("refused")
-    text = "\n".join(map(message_text, messages))
-    if not text.strip():
-        raise SummaryRefused("empty")
-    return text
+    return "\n".join(message_text(item) for item in items if is_message(item))
 
 
 def parse_model_summary(text: str, *, source_tokens: int, count: Callable[[str], int]) -> ModelSummary:

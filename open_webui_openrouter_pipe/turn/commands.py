@@ -170,20 +170,21 @@ class CommandRunner:
         if not lacking:
             return notice("restore_nothing")
         restored = [turn for turn in lacking if turn not in left]
-        parts = after.parts
+        parts, level_of = after.parts, after.cutoffs.level_of
+        cut = [
+            turn for turn in left if all(level_of(at) == DetailLevel.FULL for at in _parts_of(after, turn))
+        ]
+        left = [turn for turn in left if turn not in cut]
         left_tokens = sum(parts.whole_tokens(parts.start_of(turn), parts.start_of(turn + 1)) for turn in left)
         missing_tokens = max(1, left_tokens + after.tokens - after.limit_tokens)
-        if not restored:
-            return notice("restore_no_room", turns=_numbers(left), missing=missing_tokens)
         sizes = {"before": before.tokens, "after": after.tokens}
-        line = notice("restored", turns=_numbers(restored), **sizes)
-        if not left:
-            return line
-        return notice(
-            "sentences",
-            first=line,
-            second=notice("restored_partly", turns=_numbers(left), missing=missing_tokens),
+        name = "restored_partly" if restored else "restore_no_room"
+        lines = (
+            notice("restored", turns=_numbers(restored), **sizes) if restored else "",
+            notice("restored_cut", turns=_numbers(cut)) if cut else "",
+            notice(name, turns=_numbers(left), missing=missing_tokens) if left else "",
         )
+        return notice("joined", lines=tuple(filter(None, lines)), separator=" ")
 
     async def _discard(self, command: Discard, conversation: Conversation) -> str:
         summarizer = self.fitter.summarizer
@@ -197,9 +198,13 @@ def _before(conversation: Conversation) -> Conversation:
 
 
 def _is_whole(plan: Plan, turn: int) -> bool:
-    """Whether a request sends all of a turn."""
-    numbers = range(plan.parts.start_of(turn), plan.parts.start_of(turn + 1))
-    return all(plan.cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
+    """Whether a request sends all of a turn as it is."""
+    parts, level_of = plan.parts, plan.cutoffs.level_of
+    return all(parts.entries(level_of(at), at) == parts.parts[at].entries for at in _parts_of(plan, turn))
+
+
+def _parts_of(plan: Plan, turn: int) -> range:
+    return range(plan.parts.start_of(turn), plan.parts.start_of(turn + 1))
 
 
 def _numbers(turns: Iterable[int]) -> str:

@@ -58,7 +58,7 @@ FAILURES_BEFORE_PAUSE: Final = 2
 PAUSE_SECONDS: Final = 120.0
 MAX_PAUSE_SECONDS: Final = 30 * 60.0
 MODEL_SHARE: Final = 0.5
-"""What of a summary's allowance the model may fill; the rest is for what is added word for word."""
+"""What of a summary's allowance the model may fill; the rest is for what is added from the chat."""
 OUTPUT_SLACK: Final = 2
 MIN_OUTPUT_TOKENS: Final = 1_024
 """Models keep to a length only roughly; entries that are too many for their allowance are omitted afterwards."""

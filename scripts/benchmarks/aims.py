@@ -300,7 +300,7 @@ def play(
 
 def _sent(parts: PartsByDetail, cutoffs: Cutoffs, end: int) -> dict[tuple[object, ...], int]:
     """What a request holds behind its instructions, in order, and how many tokens each piece takes."""
-    note = parts.note(cutoffs.summarized, cutoffs.dropped)
+    note = parts.note(cutoffs.summarized, cutoffs.dropped, ())
     levels = ((at, cutoffs.level_of(at)) for at in range(cutoffs.dropped, end))
     return {
         ("summaries", cutoffs.summarized): parts.summaries.tokens(parts.segments_before(cutoffs.summarized)),

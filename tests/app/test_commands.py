@@ -16,6 +16,7 @@ from tests.support.long_chats import (
     questions_sent,
     summary_blocks,
     summary_requests,
+    words,
 )
 from tests.support.rows import rows
 
@@ -148,3 +149,26 @@ async def test_a_report_knows_what_is_cached_and_what_it_has_cost(long_chat: New
     ]
     assert "This chat has cost $" in text
     assert "(requests: 2)" in text
+
+
+async def test_long_results_of_restored_turns_are_said_to_stay_cut(long_chat: NewChat) -> None:
+    """A turn with one is not called word for word, however much room there is; its other words are there again."""
+    chat = long_chat()
+    called = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+    chat.messages += [
+        {"role": "user", "content": "Question 0: look"},
+        {"role": "assistant", "content": "", "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "call_1", "content": words(4_000, "found")},
+        {"role": "assistant", "content": "Answer 0: seen"},
+    ]
+    chat.grow(12)
+    await chat.ask("/compact")
+    answer = (await chat.ask("/restore 1-2")).text
+    assert "Sent word for word again, until the chat needs the room: turns 2. " in answer
+    assert answer.endswith(
+        "Turns 1 are sent word for word but for long tool results, which stay cut to their beginning and end."
+    )
+    states = dict(
+        re.findall(r"^\| (\d+) \|.* \| ([a-z ]+) \| \w+ \|$", (await chat.ask("/context")).text, re.MULTILINE)
+    )
+    assert (states["1"], states["2"]) == ("shortened", "word for word")

@@ -165,9 +165,9 @@ _ITEMS = {
 def test_a_response_without_a_complete_text_is_refused(
     items: list[Item], *, complete_: bool, reason: str
 ) -> None:
-    """It is cut off, calls a tool, only reasons, refuses, or is empty."""
+    """It is cut off, only calls a tool, only reasons, refuses, or is empty."""
     with pytest.raises(SummaryRefused, match=f"^{reason}$"):
-        response_text(items, complete=complete_)
+        parse_model_summary(response_text(items, complete=complete_), source_tokens=9**9, count=len)
 
 
 # --- what is added -----------------------------------------------------------------------------------------
