@@ -1,7 +1,7 @@
-"""Tool results stated as facts: what they hold, in their own words, never paraphrased.
+"""Tool results stated as facts: what a model needs to go on, in the result's own words and numbers.
 
-Every value in a fact occurs in the result, but for secrets, which are masked. What is not JSON, CSV, a table or an
-error is represented by its size, head and tail. No model is asked.
+What is counted here, and so does not stand in the result, reads `(rows: 42)`. Names, numbers and ids are whole or
+absent, secrets of known forms masked. What is not recognized for certain is length, head and tail. No model is asked.
 """
 
 from __future__ import annotations
@@ -10,77 +10,106 @@ import csv
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 from ..responses.items import FunctionCallOutput, InputPart
+from .estimate import estimate_tokens
 from .masking import mask_secrets
-from .tokens import truncate_middle
+from .tokens import HEAD_SHARE, head_and_tail
 
-HEAD_CHARACTERS = 400
-TAIL_CHARACTERS = 200
-COMMENT_CHARACTERS = 300
+MIN_OUTPUT_TOKENS = 200
+"""A smaller result is not replaced."""
+MAX_FACT_TOKENS = 150
+MAX_FACT_SHARE = 1 / 4
+"""Of the result's tokens."""
 VALUE_CHARACTERS = 80
-COLUMNS_SHOWN = 20
-NAME_CHARACTERS = 60
-FIRST_ROW_CHARACTERS = 600
-ERROR_CHARACTERS = 300
-MAX_ERROR_CHARACTERS = 2_000
-"""A longer text that begins like an error is one only with a traceback, a status or a count of failures."""
-SHORT_ERROR_CHARACTERS = 200
-"""A text this short that speaks of a failure is one; a longer one may be a report about failures."""
-MIN_TABLE_ROWS = 3
-MAX_UNWRAPPINGS = 3
-MAX_CANDIDATES = 8
-MIN_JSON_SHARE = 0.5
-"""Of a text: JSON that is less of it is an aside."""
+LAST_LINES = 6
+"""Of a log, besides its errors."""
+MIN_ROWS = 3
+MOSTLY = 0.5
+"""Of a text: what is less of it is an aside."""
+LINE_LOSS = 1 / 3
+"""Of what could be shown: this much is given up to end with a line."""
 
-ROW_FIELDS = ("results", "rows", "data", "items", "records", "values", "result", "output")
-ERROR_FIELDS = ("error", "errors", "isError", "is_error", "exception")
-_FAILURES = r"(?:errors?|exceptions?|failures?|failed)"
-TRACEBACK = re.compile(r"\s*+traceback \(most recent call last\)", re.IGNORECASE)
-ERROR_BEGINNING = re.compile(
-    rf"\s*+(?:[\w. ]{{0,60}}{_FAILURES}\s*[:(!]|fatal:|permission denied)",
-    re.IGNORECASE,
-)
-ERROR_STATUS = re.compile(
-    r"\b(?:http(?:/[\d.]{1,3}|s? error)?|status(?: code)?|code|error)[ :=#]{1,3}[45]\d\d\b"
-    r"|\bexit(?:ed with)?(?: code| status)?[ :=]{1,3}[1-9]"
-    rf"|\b[1-9]\d{{0,8}}(?: \w{{1,20}})? {_FAILURES}\b|\b{_FAILURES}\s{{0,3}}[:=(]\s{{0,3}}[1-9]",
-    re.IGNORECASE,
-)
-"""A status of HTTP or of a process, or a count of failures above zero."""
-ERROR_PHRASE = re.compile(r"\b(?:failed|failure|not found|timed out|denied|exception)\b", re.IGNORECASE)
-NO_FAILURE = re.compile(
-    rf"\b(?:0|no|zero)(?: \w{{1,20}})? {_FAILURES}\b|\b{_FAILURES}\s{{0,3}}[:=(]\s{{0,3}}"
-    r"(?:none\b|no errors?\b|(?:0|nil|null)(?=\s{0,3}(?:[,;)|/\n]|\Z|(?:of|tests?)\b)))",
-    re.IGNORECASE,
-)
-"""What says that nothing failed."""
-_NOTHING = frozenset({"", "0", "none", "null", "nil", "false", "no error", "no errors"})
+ERROR_FIELDS = ("error", "errors", "exception")
 _TOO_DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){64}")
 """Nesting that not every Python version parses alike."""
-_BRACKET = re.compile(r"[\[{]")
-_RULE_CELL = re.compile(r":?-{2,}+:?")
-_DELIMITERS = (",", "\t", ";", "|")
+_UNSPACED = r"\s\u0e00-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\uff9f"
+_GLUED = re.compile(rf"[^;>{{}}{_UNSPACED}][^{_UNSPACED}]")
+"""Two characters that no text is cut between: it is cut at spaces, behind statements and tags, in Thai or Chinese."""
+_FILE = re.compile(
+    r"^--- (?:a/)?(\S[^\n\t]*).*\n"
+    r"\+\+\+ (?:b/)?(\S[^\n\t]*).*\n(?=@@ )",
+    re.MULTILINE,
+)
+_FENCED = re.compile(r"^```[\s\S]*?^```", re.MULTILINE)
+_HEADING = re.compile(r"^(#{1,6} \S.*)(\n[ \t]*$)?", re.MULTILINE)
+_SQL = re.compile(
+    r"(?:\s|--[^\n]*+\n)*+(?:"
+    r"create (?:(?:or replace|temp|temporary|unique) ){0,2}(?:table|index|view|trigger)\b"
+    r"|insert into \S|delete from \S|pragma \w|begin\b[^;\n]{0,20};"
+    r"|update \S{1,99} set\b|with \w{1,99} as ?\("
+    r"|select\b[^;]{1,999}?\sfrom\s+\S{1,99}\s*(?:;|where\b|join\b|group\b|order\b))",
+    re.IGNORECASE,
+)
+_CODE = re.compile(
+    r"^(?:(?:from \S+ )?import [\w.{*('\"]+(?:[ ,;)}]|$)"
+    r"|package \w+;?$|(?:const|let|var) \w+ ?="
+    r"|(?:[a-z]{1,9} ){0,3}(?:def|class|function|func|fn|struct) ?\w+ ?[(:{<])",
+    re.MULTILINE,
+)
+_RULE = re.compile(r"[-+=|: ─═│║┌┬┐├┼┤└┴┘╞╪╡╔╦╗╠╬╣╚╩╝]+")
+_BARS = str.maketrans("│║", "||")
+_COLUMN = re.compile(r"[%#]?[^\W\d][\w .%$#/°-]{0,59}(?:\([\w .%$#/°-]{0,20}\) *)?")
+_VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:%/TZeE+-]*[A-Za-z%]{0,3}|true|false|null", re.IGNORECASE)
+_LOGGED = re.compile(
+    r".{0,80}?\b(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b"
+    r"|\W?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "
+)
+_FAILED = re.compile(
+    r".{0,200}?\b(?:ERROR|CRITICAL|FATAL|FAILED|fatal: |[A-Z]\w{0,60}(?:Error|Exception):)"
+    r"|\W{0,9}(?:\S{1,200}: )?(?:[\w ]{0,30}\b)?"
+    r"(?:error|failed|failure|exception)\b[^:\n]{0,30}:"
+)
+
+Count: TypeAlias = Callable[[str], int]
+_Found: TypeAlias = tuple[str, str, float]
+"""What a text is, the words that say most of it, and the share of their head in what is shown of them."""
+_DECODER = json.JSONDecoder(parse_float=str)
+"""A number stays as it is written."""
 
 
-def state_fact(output: str) -> str:
-    """Return the fact that stands in for a text; the text itself when the fact would not be shorter."""
-    masked = mask_secrets(output)
-    text = _unescape(masked)
-    fact = next((fact for read in _READERS if (fact := read(text)) is not None), None)
-    if fact is None:
-        shown = truncate_middle(masked, HEAD_CHARACTERS, TAIL_CHARACTERS)
-        fact = f"[Tool: {len(output):,} characters]\n{shown}"
-    # Once more: the first row of a table now has its columns' names beside its values.
-    fact = mask_secrets(fact)
+def state_fact(output: str, count: Count = estimate_tokens) -> str:
+    """Return the fact that stands in for a text; the text itself when it is small. `count` counts tokens."""
+    tokens = count(output)
+    if tokens < MIN_OUTPUT_TOKENS:
+        return output
+    kind, text, head_share = _recognize(_unescape(mask_secrets(output)))
+
+    def join(head: str, omitted: int, tail: str) -> str:
+        lines = f"[Tool: {kind}]\n{head}\n{'…' * bool(omitted)}\n{tail}".splitlines()
+        return "\n".join(filter(str.strip, lines)).replace("\n…\n…", "\n…")
+
+    max_tokens = min(MAX_FACT_TOKENS, int(tokens * MAX_FACT_SHARE))
+    shown = head_and_tail(text, max_tokens, lambda *pieces: count(join(*pieces)), head_share=head_share)
+    head, omitted, tail = shown or ("", len(text), "")
+    if shown is None:
+        kind = kind.split()[0]
+    if omitted:
+        head = text[: _cut(text, len(head), -1)]
+        tail = text[_cut(text, len(text) - len(tail), 1) :].lstrip(" ")
+    # Masked once more, since what was escaped has come to light.
+    fact = mask_secrets(join(head, omitted, tail))
     return fact if len(fact) < len(output) else output
 
 
-def state_output(item: FunctionCallOutput) -> str:
+def state_output(item: FunctionCallOutput, count: Count = estimate_tokens) -> str:
     """Return the fact for a tool call's output: its text as one fact, and a line for each attachment."""
-    return output_text(item["output"], state_fact)
+    return output_text(item["output"], lambda text: state_fact(text, count))
 
 
 def output_text(output: str | Sequence[InputPart], state: Callable[[str], str] = str) -> str:
@@ -96,217 +125,176 @@ def output_text(output: str | Sequence[InputPart], state: Callable[[str], str] =
 def _unescape(output: str) -> str:
     """Undo HTML escapes and layers of a JSON string around the whole."""
     text = html.unescape(output) if "&quot;" in output or "&#34;" in output else output
-    for _ in range(MAX_UNWRAPPINGS):
-        inner = _parse_json(text.strip()) if text.lstrip().startswith('"') else None
-        if not isinstance(inner, str):
-            break
-        text = inner
-    if '\\"' in text and next(_json_blocks(text), None) is None:
-        text = text.replace('\\"', '"').replace("\\n", "\n")
+    with suppress(ValueError):
+        while text.lstrip().startswith('"'):
+            text = str(json.loads(text))
     return text
 
 
-def _parse_json(text: str) -> Any:
-    """Return the JSON value; None when the text is not JSON or too deeply nested."""
-    if _TOO_DEEP.search(text):
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
+def _cut(text: str, at: int, step: int) -> int:
+    """Return where to cut a text near a place: at a line's end, or else at a space."""
+    line = text.rfind("\n", 0, at + 1) if step < 0 else text.find("\n", max(0, at - 1))
+    if line >= 0 and abs(line - at) < LINE_LOSS * (at if step < 0 else len(text) - at):
+        return line
+    while 0 < at < len(text) and _GLUED.match(text, at - 1):
+        at += step
+    return at
 
 
-def _json_blocks(text: str) -> Iterator[tuple[Any, str, str]]:
-    """Yield JSON containers that make up most of a text, each with the text before and after it."""
-    if _TOO_DEEP.search(text):
-        return
-    decoder, position = json.JSONDecoder(), 0
-    for _ in range(MAX_CANDIDATES):
-        start = _BRACKET.search(text, position)
-        if start is None:
-            return
-        try:
-            value, position = decoder.raw_decode(text, start.start())
-        except ValueError:
-            position = start.end()
-            continue
-        if value and position - start.start() >= MIN_JSON_SHARE * len(text):
-            yield value, text[: start.start()], text[position:]
+def _clip(text: str) -> str:
+    """Return a text on one line, its end cut off where it is long."""
+    line = " ".join(text.split())
+    long = len(line) > VALUE_CHARACTERS
+    return f"{line[: _cut(line, VALUE_CHARACTERS, -1)].rstrip(' ,;')} …".lstrip() if long else line
 
 
-# --- readers: each returns the fact for its kind of text, or None ---------------------------------------------
+# --- readers: each returns what its kind of text says, or None ---
 
 
-def _read_error(text: str) -> str | None:
-    """An error begins like one, or is an object with nothing to show but its error."""
-    if not _says_error(text):
-        value = next(_json_blocks(text), (None,))[0]
-        if not _is_error(value) or _find_rows(value):
-            return None
-    return f"[Tool: error | {_shorten(text.strip(), ERROR_CHARACTERS)}]"
+def _recognize(text: str) -> _Found:
+    """Return what is known of a text; its length, head and tail where that is nothing."""
+    found = next((found for read in _READERS if (found := read(text)) is not None), None)
+    return found or (f"text (characters: {len(text)}, lines: {len(text.splitlines())})", text, HEAD_SHARE)
 
 
-def _read_json_lines(text: str) -> str | None:
-    """One JSON object a line, as logs and exports have it."""
+def _json_block(text: str) -> tuple[Any, str]:
+    """Return the JSON that makes up most of a text, and the text around it; None where there is none."""
+    for start in () if _TOO_DEEP.search(text) else sorted({text.find("{"), text.find("[")} - {-1}):
+        with suppress(ValueError):
+            value, end = _DECODER.raw_decode(text, start)
+            if value and end - start >= MOSTLY * len(text):
+                return value, _clip(f"{text[:start]} … {text[end:]}").strip(" …")
+    return None, ""
+
+
+def _read_json(text: str) -> _Found | None:
     lines = text.strip().splitlines()
-    if len(lines) < MIN_TABLE_ROWS or not all(line.startswith("{") for line in lines):
-        return None
-    rows = [_parse_json(line) for line in lines]
-    return _rows_fact(rows) if all(isinstance(row, dict) and row for row in rows) else None
-
-
-def _read_json_rows(text: str) -> str | None:
-    for value, before, after in _json_blocks(text):
-        rows = _find_rows(value)
-        if rows is not None:
-            return _rows_fact(rows, before, after)
-    return None
-
-
-def _read_table(text: str) -> str | None:
-    """A Markdown table: the line above its rule names the columns."""
-    lines = text.splitlines()
-    rule = next((n for n, line in enumerate(lines) if n and _is_table_rule(line)), None)
-    if rule is None or "|" not in lines[rule - 1]:
-        return None
-    end = next((n for n in range(rule + 1, len(lines)) if "|" not in lines[n]), len(lines))
-    cells = [_cells(line) for line in lines[rule - 1 : end]]
-    before, after = "\n".join(lines[: rule - 1]), "\n".join(lines[end:])
-    return _rows_fact(cells[2:], before, after, columns=cells[0])
-
-
-def _is_table_rule(line: str) -> bool:
-    """Whether a line divides a table's columns from its rows: bars between dashes."""
-    return "|" in line and all(map(_RULE_CELL.fullmatch, _cells(line)))
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-
-def _read_json_object(text: str) -> str | None:
-    """An object without rows: its field names and its shortened values."""
-    for value, before, after in _json_blocks(text):
-        if isinstance(value, dict):
-            names = _column_names(tuple(value))
-            line = f"[Tool: {len(text):,} characters | fields: {names} | {_show_row(value)}]"
-            return _with_comments(line, before, after)
-    return None
-
-
-def _read_delimited(text: str) -> str | None:
-    """CSV and the like: several lines with the same number of fields, more than one each."""
-    lines = text.strip().splitlines()
-    head = lines[: MIN_TABLE_ROWS + 1]
-    for delimiter in _DELIMITERS:
-        if len(head) <= MIN_TABLE_ROWS or not all(delimiter in line for line in head):
-            continue
-        try:
-            rows = list(csv.reader(lines, delimiter=delimiter))
-        except csv.Error:
-            continue
-        names = [name.strip() for name in rows[0]]
-        regular = sum(len(row) == len(names) for row in rows) >= 0.9 * len(rows)
-        if regular and len(set(names)) == len(names) > 1 and max(map(len, names)) <= NAME_CHARACTERS:
-            return _rows_fact(rows[1:], columns=rows[0])
-    return None
-
-
-_READERS: tuple[Callable[[str], str | None], ...] = (
-    _read_error,
-    _read_json_lines,
-    _read_json_rows,
-    _read_table,
-    _read_json_object,
-    _read_delimited,
-)
-
-
-def _find_rows(value: Any) -> list[Any] | None:
-    """Return the array of rows: the value itself, or under one of the usual names, also as JSON in a string."""
+    is_lines = len(lines) >= MIN_ROWS and all(line.startswith(("{", "[")) for line in lines)
+    value, around = _json_block(f"[{','.join(lines)}]" if is_lines else text)
     if isinstance(value, list):
-        return value
-    for name in ROW_FIELDS:
-        inner = value.get(name)
-        if isinstance(inner, str) and inner[:1] in {"[", "{"}:
-            inner = _parse_json(inner)
-        if isinstance(inner, list) and inner:
-            return inner
-        if isinstance(inner, dict) and (rows := _find_rows(inner)) is not None:
-            return rows
+        return f"JSON ({_counts(value)})", "\n".join([*_shape(value), around]), 1
+    return None if value is None else _read_object(value, around)
+
+
+def _read_object(value: Mapping[str, Any], around: str) -> _Found:
+    """An object: errors, what is at its top, what is deeper, the first row of a list, its main text."""
+    leaves = dict(_leaves(value))
+    kind, text, head_share = "JSON", "", 1.0
+    main = max(leaves, key=lambda path: len(leaves[path]) if isinstance(leaves[path], str) else 0)
+    if isinstance(leaves[main], str) and len(leaves[main]) > len(_show([*leaves.values()])):
+        inner, text, head_share = _recognize(leaves.pop(main))
+        kind = f"JSON | {_clip(main)}: {inner}"
+    ranked = []
+    for path, inner in leaves.items():
+        is_error = inner and path.partition(".")[0] in ERROR_FIELDS
+        field = _field(path, inner)
+        ranked.append((not is_error, path.count("."), isinstance(inner, list), len(field), field))
+    rows = max((inner for inner in leaves.values() if isinstance(inner, list)), key=len, default=[])
+    lines = [*(field for *_, field in sorted(ranked)), *_shape(rows)[1:], around, text]
+    return kind, "\n".join(lines), head_share
+
+
+def _leaves(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what is in an object and in the objects in it, each with its path."""
+    for name, inner in value.items():
+        if isinstance(inner, dict) and inner:
+            yield from _leaves(inner, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", inner
+
+
+def _field(path: str, value: Any) -> str:
+    if isinstance(value, list):
+        return f"{path} ({_counts(value)}): {_shape(value)[0].partition(': ')[2]}".removesuffix(": ")
+    is_long = isinstance(value, str) and len(value) > VALUE_CHARACTERS
+    return f"{path}{f' (characters: {len(value)})' if is_long else ''}: {_show(value)}"
+
+
+def _counts(rows: Sequence[Any]) -> str:
+    errors = sum(isinstance(row, dict) and any(map(row.get, ERROR_FIELDS)) for row in rows)
+    return f"rows: {len(rows)}{f', errors: {errors}' * bool(errors)}"
+
+
+def _shape(rows: Sequence[Any]) -> list[str]:
+    """Return the columns of rows, and the first of them; the first values where these are not objects."""
+    if rows and isinstance(rows[0], dict):
+        return [f"columns: {', '.join(rows[0])}", f"first: {', '.join(map(_show, rows[0].values()))}"]
+    return [f"first: {_clip(', '.join(map(_show, rows)))}"]
+
+
+def _show(value: Any) -> str:
+    """Return a value on one line, with long texts cut."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {_show(inner)}' for name, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_show, value))}]"
+    return (_clip(value) or '""') if isinstance(value, str) else json.dumps(value)
+
+
+def _read_diff(text: str) -> _Found | None:
+    """A unified diff: its files, and what is said before them."""
+    before, *parts = _FILE.split(text)
+    files, total = [], Counter[str]()
+    for old, new, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        signs = Counter(line[:1] for line in body.splitlines())
+        total += signs
+        files.append(f"{old if new == '/dev/null' else new} (added: {signs['+']}, removed: {signs['-']})")
+    kind = f"diff (files: {len(files)}, added: {total['+']}, removed: {total['-']})"
+    return (kind, "\n".join([*files, before.partition("diff --git ")[0]]), 1) if files else None
+
+
+def _read_markdown(text: str) -> _Found | None:
+    headings = _HEADING.findall(_FENCED.sub("", text))
+    if "\n##" not in text or sum(bool(spaced) for _, spaced in headings) < max(2, MOSTLY * len(headings)):
+        return None
+    kind = f"Markdown (characters: {len(text)}, headings: {len(headings)})"
+    return kind, "\n".join(heading for heading, _ in headings), 1
+
+
+def _read_code(text: str) -> _Found | None:
+    """SQL or a program: its first lines."""
+    is_code = text.startswith(("#!/", "#include ")) or len(_CODE.findall(text)) > 1
+    kind = "SQL" if _SQL.match(text) else "code" if is_code else ""
+    return (f"{kind} (lines: {len(text.splitlines())})", text, 1) if kind else None
+
+
+def _read_table(text: str) -> _Found | None:
+    """CSV, Markdown, drawn or aligned columns: in each row a value for each name in the first line."""
+    whole = text.splitlines()
+    lines = [line.translate(_BARS).strip(" |") for line in whole if not _RULE.fullmatch(line)]
+    for delimiter in "\t,;| " if len(lines) > MIN_ROWS else "":
+        is_spaced = delimiter == " "
+        with suppress(csv.Error):
+            columns, *rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter in " |")
+            lengths = {min(len(row), len(columns)) if is_spaced else len(row) for row in rows}
+            is_certain = (
+                not is_spaced
+                or len(lines) < len(whole)
+                or any(all(map(_VALUE.fullmatch, each)) for each in zip(*rows, strict=False))
+            )
+            fits = len(columns) > 1 and lengths <= {len(columns), len(columns) - is_spaced}
+            if fits and is_certain and all(map(_COLUMN.fullmatch, columns)):
+                first = dict(zip(map(str.strip, columns), rows[0], strict=False))
+                return f"table (rows: {len(rows)})", "\n".join(_shape([first])), 1
     return None
 
 
-def _says_error(text: str) -> bool:
-    """Whether a text reports a failure: by a traceback, a status, a count above zero, or because it is short."""
-    if TRACEBACK.match(text):
-        return True
-    head = NO_FAILURE.sub("", text[:MAX_ERROR_CHARACTERS])
-    if ERROR_BEGINNING.match(head):
-        beginning = head[:ERROR_CHARACTERS]
-        return len(text) < MAX_ERROR_CHARACTERS or ERROR_STATUS.search(beginning) is not None
-    short = len(text) <= SHORT_ERROR_CHARACTERS and not _BRACKET.search(text)
-    return short and ERROR_PHRASE.search(head) is not None
+def _read_log(text: str) -> _Found | None:
+    """A log, or what else names errors at the beginning of lines: these, and its end."""
+    lines = text.splitlines()
+    is_log = len([*filter(_LOGGED.match, lines)]) >= MOSTLY * len(lines) > 1
+    if not is_log and not any(map(_FAILED.match, lines)):
+        return None
+    failed = dict.fromkeys(filter(_FAILED.match, lines[:-LAST_LINES]))
+    kind = f"{'log' if is_log else 'output with errors'} (lines: {len(lines)})"
+    return kind, "\n".join([*failed, "…", *lines[-LAST_LINES:]]), MOSTLY if failed else 0
 
 
-def _is_error(row: Any) -> bool:
-    if not isinstance(row, dict):
-        return isinstance(row, str) and _says_error(row)
-    failed = str(row.get("status", "")).lower() in {"error", "failed", "failure"}
-    return failed or any(_is_reported(row.get(name)) for name in ERROR_FIELDS)
-
-
-def _is_reported(value: Any) -> bool:
-    """Whether the field of an error holds one."""
-    return bool(value) and str(value).strip().rstrip(".").lower() not in _NOTHING
-
-
-# --- wording --------------------------------------------------------------------------------------------------
-
-
-def _rows_fact(rows: Sequence[Any], before: str = "", after: str = "", *, columns: Sequence[str] = ()) -> str:
-    """The fact for rows: objects with field names, or lists of cells under `columns`."""
-    first: Any = rows[0] if rows else None
-    if columns and rows:
-        first = dict(zip(columns, first, strict=False))
-    elif isinstance(first, dict):
-        columns = tuple(first)
-    parts = [f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"]
-    if errors := sum(map(_is_error, rows)):
-        parts.append(f"{errors:,} of them error{'' if errors == 1 else 's'}")
-    if columns:
-        parts.append(f"columns: {_column_names(columns)}")
-    if first is not None:
-        parts.append(f"first: {_show_row(first)}")
-    return _with_comments(f"[Tool: {' | '.join(parts)}]", before, after)
-
-
-def _with_comments(line: str, before: str, after: str) -> str:
-    head, tail = (_shorten(text.strip(), COMMENT_CHARACTERS) for text in (before, after))
-    return "\n".join(part for part in (head, line, tail) if part)
-
-
-def _column_names(columns: Sequence[str]) -> str:
-    shown = ", ".join(_shorten(str(name), NAME_CHARACTERS) for name in columns[:COLUMNS_SHOWN])
-    return shown if len(columns) <= COLUMNS_SHOWN else f"{shown}, and {len(columns) - COLUMNS_SHOWN} more"
-
-
-def _show_row(row: Any) -> str:
-    if isinstance(row, Mapping):
-        row = {name: _shorten_value(row[name]) for name in list(row)[:COLUMNS_SHOWN]}
-    elif isinstance(row, list):
-        row = [_shorten_value(value) for value in row[:COLUMNS_SHOWN]]
-    else:
-        row = _shorten_value(row)
-    return _shorten(json.dumps(row, ensure_ascii=False), FIRST_ROW_CHARACTERS)
-
-
-def _shorten_value(value: Any) -> Any:
-    if isinstance(value, dict | list):
-        text = json.dumps(value, ensure_ascii=False)
-        return value if len(text) <= VALUE_CHARACTERS else _shorten(text, VALUE_CHARACTERS)
-    return _shorten(value, VALUE_CHARACTERS) if isinstance(value, str) else value
-
-
-def _shorten(text: str, max_characters: int) -> str:
-    return text if len(text) <= max_characters else f"{text[:max_characters]}…"
+_READERS = (
+    _read_json,
+    _read_diff,
+    _read_markdown,
+    _read_code,
+    _read_table,
+    _read_log,
+)

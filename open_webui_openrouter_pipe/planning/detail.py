@@ -169,7 +169,7 @@ class OutputLimits:
 
     @property
     def excerpt_tokens(self) -> int:
-        """The most that a fact, or what is kept of a long text, may take."""
+        """The most that what is kept of a long text may take."""
         return max(MIN_EXCERPT_TOKENS, int(self.budget_tokens * EXCERPT_SHARE))
 
 
@@ -377,18 +377,16 @@ class PartsByDetail:
                 return ()
 
     def _with_fact(self, entry: DigestedItem, full: DigestedItem) -> DigestedItem:
-        """Return the entry with its output as a fact, no longer than an excerpt; `full` when that saves nothing."""
+        """Return the entry with its output as a fact; `full` where that saves nothing, as for a small output."""
         item = entry.item
         if not is_function_call_output(item):
             return full
-        text = self._texts.get_or_compute(entry.digest, lambda: state_output(item))
-        if text == item["output"]:
-            return self._with_excerpt(full)
-        digest = entry.digest + b"fact"
+        digest = entry.digest + b"fact" + self.counter.method
+        text = self._texts.get_or_compute(digest, lambda: state_output(item, self.counter.text))
         if reference := self._reference(entry):
             text, digest = f"{text} [{reference}]", digest + b"#"
             self._references[digest] = reference
-        fact = self._with_excerpt(DigestedItem({**item, "output": text}, digest))
+        fact = DigestedItem({**item, "output": text}, digest)
         return min(full, fact, key=lambda either: self.counter.entry(either).tokens)
 
     def _reference(self, entry: DigestedItem) -> str:
