@@ -49,12 +49,14 @@ from open_webui_openrouter_pipe.recall.excerpts import SentTexts, excerpts_messa
 from open_webui_openrouter_pipe.recall.search import (
     ChatPassage,
     SourceText,
+    gather_turns,
     make_query,
     new_index,
     search,
     texts_of_turns,
 )
 from open_webui_openrouter_pipe.recall.tool import LookUp
+from open_webui_openrouter_pipe.recall.words import TermsOfWords
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from open_webui_openrouter_pipe.summaries.summary import parse_model_summary
 from open_webui_openrouter_pipe.valves import gather_advanced, readable_advanced
@@ -112,7 +114,9 @@ CALLS: Mapping[str, Callable[[str], object]] = {
         *texts_of_turns(build_conversation([user(text), call("c", text), output("c", text)], [0] * 3).turns)
     ],
     "search": lambda text: search(
-        [SourceText(0, "user", text, b"")], make_query(text), new_index(), limit=99
+        [*gather_turns(new_index(), [SourceText(0, "user", text, b"")], TermsOfWords())],
+        make_query(text),
+        limit=99,
     ),
     "excerpts_message": lambda text: excerpts_message([ChatPassage(0, "user", text, b"", 0)]),
     "SentTexts": lambda text: SentTexts([text]).contain(text[:600]),

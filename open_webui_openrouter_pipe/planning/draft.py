@@ -225,7 +225,7 @@ class Draft:
         if not self.terms.settings.recall_tool:
             return False
         is_cut = self.parts.first_cut < end
-        return is_cut or (any(cutoffs.ends) and any(parts_removed(self.parts, cutoffs, end)))
+        return is_cut or (any(cutoffs.ends) and any(parts_removed(self.parts, cutoffs, 0, end)))
 
     @cached_property
     def _recalled(self) -> Recalled:
@@ -234,18 +234,20 @@ class Draft:
 
     def _quoted(self, cutoffs: Cutoffs) -> Recalled:
         """Return what is quoted of the earlier turns that a request with these cutoffs lacks."""
-        parts = self.parts
-        removed = [*removed_texts(parts, cutoffs)] if self.max_recalled_tokens else []
-        if not removed:
+        parts, lacks_any = self.parts, any(cutoffs.ends) or self.parts.first_cut < self.parts.current
+        if not (self.max_recalled_tokens and lacks_any):
             return NOTHING_RECALLED
-        entries, starts = self._entries(cutoffs)
+
+        def before() -> Iterator[DigestedItem]:
+            entries, starts = self._entries(cutoffs)
+            yield from entries[: starts[parts.current]]
+
         room_tokens = int(OWN_SHARE * self.terms.budget_tokens) - own_tokens(parts, cutoffs)
         return quote_passages(
-            removed,
-            entries[: starts[parts.current]],
+            removed_texts(parts, cutoffs, self.index),
+            before(),
             asked_in(parts.turns[-1]),
             counter=parts.counter,
-            index=self.index,
             max_tokens=min(self.max_recalled_tokens, room_tokens),
         )
 

@@ -5,9 +5,9 @@ Follows from what the request lacks of earlier turns: within a turn it changes o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain
 
 from ..conversation.budget import ContextSettings
 from ..conversation.conversation import DigestedItem, Tool, Turn, digest_item
@@ -23,18 +23,24 @@ from ..recall.excerpts import (
 )
 from ..recall.search import (
     ChatPassage,
+    SearchedTexts,
     SourceText,
     TextIndex,
+    gather,
+    gather_turns,
     item_text,
     make_query,
     search,
     texts_of_entries,
 )
 from ..recall.tool import RECALL_NAME
+from ..recall.words import TermsOfWords
 from ..responses.items import is_message
 from .detail import Part, PartsByDetail
 from .simulate import Cutoffs, PrefixBreak
 
+RUN_TURNS = 32
+"""How many turns that are not sent are searched as one."""
 UNOFFERED = frozenset({RECALL_NAME})
 """The tools that a chat has no use for which lacks nothing."""
 
@@ -57,12 +63,11 @@ def max_recalled_tokens(settings: ContextSettings, budget_tokens: int) -> int:
 
 
 def quote_passages(
-    removed: Sequence[SourceText],
-    before: Sequence[DigestedItem],
+    removed: Iterable[SearchedTexts],
+    before: Iterable[DigestedItem],
     message: str,
     *,
     counter: TokenCounter,
-    index: TextIndex,
     max_tokens: int,
 ) -> Recalled:
     """Return what a message may ask for of the texts that were removed and `before` does not say.
@@ -70,9 +75,7 @@ def quote_passages(
     It takes at most `max_tokens`.
     """
     query = make_query(message)
-    if not query:
-        return NOTHING_RECALLED
-    found = search(removed, query, index, limit=MAX_EXCERPTS)
+    found = search([*removed] if query else (), query, limit=MAX_EXCERPTS)
     if not is_meant(found, message):
         return NOTHING_RECALLED
     passages = choose_excerpts(
@@ -87,18 +90,31 @@ def quote_passages(
     return Recalled(passages, (entry,), counter.entry(entry).tokens)
 
 
-def removed_texts(parts: PartsByDetail, cutoffs: Cutoffs) -> Iterator[SourceText]:
-    """Yield what earlier turns say that is not sent as it is."""
-    for turn, group in groupby(parts_removed(parts, cutoffs, parts.current), key=lambda pair: pair[0].turn):
-        removed = [entry for _, entries in group for entry in entries]
-        yield from texts_of_entries(turn, parts.turns[turn], removed)
+def removed_texts(parts: PartsByDetail, cutoffs: Cutoffs, index: TextIndex) -> Iterator[SearchedTexts]:
+    """Yield what earlier turns say that is not sent as it is: by turn, or by runs of turns that are not sent at all.
+
+    The postings of a run are kept by the name of the chat up to its end.
+    """
+    terms, turns = TermsOfWords(), parts.turns
+
+    def texts(turn: int) -> list[SourceText]:
+        removed = parts_removed(parts, cutoffs, parts.start_of(turn), parts.start_of(turn + 1))
+        entries = [entry for _, entries in removed for entry in entries]
+        return [*texts_of_entries(turn, turns[turn], entries)]
+
+    whole = parts.parts[min(cutoffs.dropped, parts.current, *cutoffs.restored)].turn // RUN_TURNS * RUN_TURNS
+    for start in range(0, whole, RUN_TURNS):
+        run = range(start, start + RUN_TURNS)
+        yield gather(index, turns[run[-1]].sent_chain + b"run", run, texts, terms)
+    rest = chain.from_iterable(map(texts, range(whole, len(turns) - 1)))
+    yield from gather_turns(index, rest, terms)
 
 
 def parts_removed(
-    parts: PartsByDetail, cutoffs: Cutoffs, end: int
+    parts: PartsByDetail, cutoffs: Cutoffs, start: int, end: int
 ) -> Iterator[tuple[Part, list[DigestedItem]]]:
-    """Yield the parts before `end` that are not sent as they are, each with its items that are not."""
-    for number, part in enumerate(parts.parts[:end]):
+    """Yield the parts from `start` to before `end` that are not sent as they are, with their items that are not."""
+    for number, part in enumerate(parts.parts[start:end], start):
         sent = parts.entries(cutoffs.level_of(number), number)
         if sent != part.entries:
             kept = {entry.digest for entry in sent}

@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
 from hashlib import sha256
 from heapq import nlargest
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, groupby, islice, pairwise, starmap
+from operator import attrgetter, getitem, or_
+from typing import TypeAlias
 
 from ..conversation.conversation import ContentCache, DigestedItem, Turn
 from ..conversation.media import embedded_text
@@ -34,8 +36,8 @@ from .words import TermsOfWords, find_terms, query_terms
 
 PASSAGE_CHARACTERS = 300
 """A longer line is divided."""
-INDEX_TERMS = 4_000_000
-"""How many terms of passages a worker keeps, each about 25 bytes: those of some six million tokens of chats."""
+INDEX_TERMS = 1_000_000
+"""How many terms of texts a worker keeps, each about 125 bytes: those of some three million tokens of chats."""
 AUTHOR_CHARACTERS = 64
 
 _LINE = re.compile(r"[^\n]+\n*|\n+")
@@ -77,76 +79,102 @@ class ChatPassage:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedText:
-    """A text's passages: their bounds, and the terms of each, as often as they stand there."""
-
-    bounds: tuple[int, ...]
-    terms: tuple[tuple[str, ...], ...]
-
-    @property
-    def size(self) -> int:
-        """How many terms its passages have in all, which is what it takes in memory."""
-        return sum(map(len, self.terms))
-
-
-@dataclass(frozen=True, slots=True)
 class Postings:
-    """The passages of some texts, numbered from zero.
+    """The passages of texts that follow each other, numbered from zero.
 
-    `passages` are the numbers of those that have a term, in their order, each as often as it stands there. `firsts` are
-    the numbers of the texts' first passages; the last one is how many passages there are.
+    Of each term, `passages` has the bits of those that it stands in; `rare` are, by passage, the terms that stand in no
+    other. `bounds` are those of each text's passages, `firsts` the numbers of the texts' first passages, the last one
+    how many passages there are. `parts` are the numbers of the parts (turns) that the texts are of.
     """
 
-    passages: Mapping[str, Sequence[int]]
+    passages: Mapping[str, int]
+    rare: Mapping[int, Sequence[str]]
+    bounds: Sequence[Sequence[int]]
     firsts: Sequence[int]
+    parts: Sequence[int]
 
     @property
     def size(self) -> int:
-        """How many numbers there are, which is what it takes in memory."""
-        return sum(map(len, self.passages.values()))
+        """How many terms there are, which is what it takes in memory."""
+        return 1 + len(self.passages)
 
-    def is_unique(self, term: str) -> bool:
-        """Whether a term that some passage has stands in no other."""
-        numbers = self.passages[term]
-        return numbers[0] == numbers[-1]
 
-    def position(self, number: int) -> tuple[int, int]:
-        """Return the index of a passage's text, and that of the passage in it."""
-        text = bisect_right(self.firsts, number) - 1
-        return text, number - self.firsts[text]
+TextIndex: TypeAlias = ContentCache[Postings]
+"""What is kept from search to search, by the digest of a text, or a name for several."""
 
 
 @dataclass(frozen=True, slots=True)
-class TextIndex:
-    """What is kept from search to search: texts by their items' digests, postings by the digests of all their texts."""
+class SearchedTexts:
+    """Texts that are searched, and what reads one of them, by its number."""
 
-    texts: ContentCache[IndexedText]
-    postings: ContentCache[Postings]
+    postings: Postings
+    read: Callable[[int], SourceText]
 
 
 def new_index(max_terms: int = INDEX_TERMS) -> TextIndex:
-    """Return an empty index that keeps so many terms of texts, and half as many postings."""
-    texts = ContentCache[IndexedText](max_terms, lambda text: 1 + text.size)
-    return TextIndex(texts, ContentCache(max_terms // 2, lambda postings: 1 + postings.size))
+    """Return an empty index that keeps so many terms."""
+    return ContentCache(max_terms, lambda postings: postings.size)
 
 
-def index_text(text: str, terms: TermsOfWords) -> IndexedText:
+def gather(
+    index: TextIndex,
+    name: bytes,
+    turns: Sequence[int],
+    texts: Callable[[int], Sequence[SourceText]],
+    terms: TermsOfWords,
+) -> SearchedTexts:
+    """Return the texts of some turns, to be searched together; they are indexed once, under a name for all of them."""
+
+    def post() -> Postings:
+        numbered = [(number, text) for number, turn in enumerate(turns) for text in texts(turn)]
+        indexed = [
+            index.get_or_compute(text.digest, partial(_index, text.text, terms)) for _, text in numbered
+        ]
+        return _join(indexed, [number for number, _ in numbered])
+
+    def read(text: int) -> SourceText:
+        number = postings.parts[text]
+        return texts(turns[number])[text - bisect_left(postings.parts, number)]
+
+    postings = index.get_or_compute(name, post)
+    return SearchedTexts(postings, read)
+
+
+def gather_turns(
+    index: TextIndex, texts: Iterable[SourceText], terms: TermsOfWords
+) -> Iterator[SearchedTexts]:
+    """Yield texts, which stand in the order of their turns, to be searched turn by turn."""
+    for _, group in groupby(texts, key=attrgetter("turn")):
+        found = tuple(group)
+        name = sha256(b"".join(text.digest for text in found)).digest()
+        yield gather(index, name, (0,), partial(getitem, (found,)), terms)
+
+
+def _index(text: str, terms: TermsOfWords) -> Postings:
     """Cut a text into passages and find their terms."""
-    bounds = passage_bounds(text)
-    passages = (text[start:end] for start, end in pairwise(bounds))
-    return IndexedText(bounds, tuple(tuple(find_terms(passage, terms)) for passage in passages))
+    bounds, passages = passage_bounds(text), defaultdict[str, int](int)
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        for term in find_terms(text[start:end], terms):
+            passages[term] |= 1 << number
+    return _postings(passages, [bounds], [0])
 
 
-def post_terms(texts: Sequence[IndexedText]) -> Postings:
-    """List the passages that have each term.
+def _join(texts: Sequence[Postings], parts: Sequence[int]) -> Postings:
+    passages, start = defaultdict[str, int](int), 0
+    for text in texts:
+        for term, bits in text.passages.items():
+            passages[term] |= bits << start
+        start += text.firsts[-1]
+    return _postings(passages, [text.bounds[0] for text in texts], parts)
 
-    Repetitions stay: omitting them here would cost more than it does for the few terms of a query.
-    """
-    passages: defaultdict[str, list[int]] = defaultdict(list)
-    for number, terms in enumerate(chain.from_iterable(text.terms for text in texts)):
-        for term in terms:
-            passages[term].append(number)
-    return Postings(dict(passages), [*accumulate((len(text.terms) for text in texts), initial=0)])
+
+def _postings(passages: Mapping[str, int], bounds: Sequence[Sequence[int]], parts: Sequence[int]) -> Postings:
+    rare = defaultdict[int, list[str]](list)
+    for term, bits in passages.items():
+        if not bits & (bits - 1):
+            rare[bits.bit_length() - 1].append(term)
+    firsts = accumulate((max(0, len(each) - 1) for each in bounds), initial=0)
+    return Postings(dict(passages), dict(rare), bounds, [*firsts], parts)
 
 
 def passage_bounds(text: str) -> tuple[int, ...]:
@@ -251,6 +279,7 @@ CANDIDATES = 4
 """By their terms alone, so many times as many passages are found as are returned."""
 MAX_QUERY_TERMS = 40
 MAX_QUERY_CHARACTERS = 20_000
+WEIGHT_UNITS = 4_096
 
 
 def make_query(question: str) -> dict[str, float]:
@@ -266,59 +295,108 @@ class Found:
     number.
     """
 
-    passages: Iterator[tuple[ChatPassage, float]]
+    passages: Iterable[tuple[ChatPassage, float]]
     best: float
     searched: int
 
 
-def search(
-    sources: Sequence[SourceText], query: Mapping[str, float], index: TextIndex, *, limit: int
-) -> Found:
-    """Return at most `limit` passages, the best first, of equal ones the first.
+def search(groups: Sequence[SearchedTexts], query: Mapping[str, float], *, limit: int) -> Found:
+    """Return at most `limit` passages of all the texts, the best first, of equal ones the first.
 
-    A score is the weight of the query's terms that a passage has, and more if it has words of its own. Texts that the
-    index lacks are added to it.
+    A score is the weight of the query's terms that a passage has, and more if it has words of its own.
     """
-    terms = TermsOfWords()
-    texts = [
-        index.texts.get_or_compute(source.digest, partial(index_text, source.text, terms))
-        for source in sources
-    ]
-    name = sha256(b"".join(source.digest for source in sources)).digest()
-    postings = index.postings.get_or_compute(name, partial(post_terms, texts))
+    starts = [*accumulate((group.postings.firsts[-1] for group in groups), initial=0)]
+    all_postings = [group.postings.passages for group in groups]
+    sums = _weights(query, all_postings, starts)
 
-    weights = _weights(query, postings)
+    @cache
+    def is_unique(term: str) -> bool:
+        having = (passages for passages in all_postings if term in passages)
+        return len([*islice(having, 2)]) == 1
 
-    def with_bonus(number: int) -> tuple[float, int]:
-        at, passage = postings.position(number)
-        unique = sum(postings.is_unique(term) for term in set(texts[at].terms[passage]))
-        return weights[number] * (1 + UNIQUE_TERM_BONUS * min(MAX_UNIQUE_TERMS, unique)), -number
+    def with_bonus(score: float, number: int) -> tuple[float, int]:
+        group = bisect_right(starts, number) - 1
+        unique = sum(map(is_unique, groups[group].postings.rare.get(number - starts[group], ())))
+        return score * (1 + UNIQUE_TERM_BONUS * min(MAX_UNIQUE_TERMS, unique)), -number
 
     def passages() -> Iterator[tuple[ChatPassage, float]]:
-        best = nlargest(CANDIDATES * limit, weights, key=lambda number: (weights[number], -number))
         rules = cache(lambda text: [*_TABLE_RULE.finditer(text)])
-        for score, number in nlargest(limit, map(with_bonus, best)):
-            at, passage = postings.position(-number)
-            start, end = texts[at].bounds[passage : passage + 2]
-            columns = _columns(source := sources[at], start, end, rules)
-            found = source.text[start:end]
+        for score, number in nlargest(limit, starmap(with_bonus, sums.highest(CANDIDATES * limit))):
+            group = bisect_right(starts, -number) - 1
+            postings, passage = groups[group].postings, -number - starts[group]
+            text = bisect_right(postings.firsts, passage) - 1
+            source, first = groups[group].read(text), passage - postings.firsts[text]
+            start, end = postings.bounds[text][first : first + 2]
+            columns, found = _columns(source, start, end, rules), source.text[start:end]
             yield ChatPassage(source.turn, source.author, found, source.digest, start, columns), score
 
-    return Found(passages(), max(weights.values(), default=0.0), postings.firsts[-1])
+    return Found(passages(), sums.largest, starts[-1])
 
 
-def _weights(query: Mapping[str, float], postings: Postings) -> dict[int, float]:
-    """Return what the passages have of the query's terms, by their numbers."""
-    searched = postings.firsts[-1]
-    found: defaultdict[int, float] = defaultdict(float)
+def _weights(
+    query: Mapping[str, float], groups: Sequence[Mapping[str, int]], starts: Sequence[int]
+) -> BitSums:
+    """Return what the passages of all groups have of the query's terms."""
+    searched, sums = starts[-1], BitSums()
+    all_bits = (1 << searched) - 1
     for term, weight in query.items():
-        having = set(postings.passages.get(term, ()))
-        beside = {number + step for number in having for step in (-1, 1)} - having - {-1, searched}
-        whole = weight * (TERM_WEIGHT + rarity(len(having), searched))
-        for numbers, part in ((having, whole), (beside, NEIGHBOR_SHARE * whole)):
-            for number in numbers:
-                found[number] += part
-    return found
+        having = 0
+        for start, passages in zip(starts, groups, strict=False):
+            having |= passages.get(term, 0) << start
+        beside = (having << 1 | having >> 1) & all_bits & ~having
+        whole = weight * (TERM_WEIGHT + rarity(having.bit_count(), searched))
+        sums.add(having, whole)
+        sums.add(beside, NEIGHBOR_SHARE * whole)
+    return sums
+
+
+class BitSums:
+    """Sums of weights by number, held bit by bit: those of all numbers are added at once.
+
+    Each of the integers in `_bits` has one bit of all sums (bit-sliced arithmetic: Rinfret, O'Neil and O'Neil,
+    "Bit-Sliced Index Arithmetic", 2001). Weights are rounded to 1 / WEIGHT_UNITS.
+    """
+
+    def __init__(self) -> None:
+        """All sums are zero."""
+        self._bits: list[int] = []
+
+    def add(self, numbers: int, weight: float) -> None:
+        """Add a weight to the sums of these numbers, which are bits."""
+        units = round(weight * WEIGHT_UNITS)
+        for place in range(units.bit_length()):
+            carry, at = numbers if units >> place & 1 else 0, place
+            while carry:
+                self._bits += [0] * (at + 1 - len(self._bits))
+                self._bits[at], carry, at = self._bits[at] ^ carry, self._bits[at] & carry, at + 1
+
+    @property
+    def largest(self) -> float:
+        """The highest sum."""
+        units, equal = 0, -1
+        for at, bits in reversed([*enumerate(self._bits)]):
+            if equal & bits:
+                units, equal = units | 1 << at, equal & bits
+        return units / WEIGHT_UNITS
+
+    def highest(self, count: int) -> Iterator[tuple[float, int]]:
+        """Yield the highest sums that are not zero, each with its number; of equal ones the first numbers."""
+        chosen, equal = 0, reduce(or_, self._bits, 0)
+        for bits in reversed(self._bits):
+            more = chosen | equal & bits
+            if more.bit_count() > count:
+                equal &= bits
+            else:
+                chosen, equal = more, equal & ~bits
+        places = [(1 << at, f"{bits:b}"[::-1]) for at, bits in enumerate(self._bits)]
+        for number in islice(chain(_numbers(chosen), _numbers(equal)), count):
+            units = sum(unit for unit, bits in places if bits[number : number + 1] == "1")
+            yield units / WEIGHT_UNITS, number
+
+
+def _numbers(bits: int) -> Iterator[int]:
+    """Yield the numbers of the bits that are set, from the lowest."""
+    return (found.start() for found in re.finditer("1", f"{bits:b}"[::-1]))
 
 
 def rarity(passages_with: int, passages: int) -> float:

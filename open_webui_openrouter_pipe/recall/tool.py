@@ -22,11 +22,13 @@ from .search import (
     ChatPassage,
     SourceText,
     TextIndex,
+    gather_turns,
     make_query,
     passage_bounds,
     search,
     texts_of_turns,
 )
+from .words import TermsOfWords
 
 RECALL_NAME: Final = "recall"
 PAGE_TOKENS: Final = 2_000
@@ -156,7 +158,8 @@ class LookUp:
             raise RecallRefused(f'Nothing in this conversation is named "{_short(request.named)}".')
         if not request.query:
             return [passage for text in texts for passage in _passages_of(text)]
-        found = search(texts, make_query(request.query), self.index, limit=MAX_FOUND)
+        groups = [*gather_turns(self.index, texts, TermsOfWords())]
+        found = search(groups, make_query(request.query), limit=MAX_FOUND)
         if not found.best:
             raise RecallRefused(f'Nothing found for "{_short(request.query)}".')
         return [passage for passage, _ in found.passages]

@@ -9,6 +9,11 @@ is chosen in hindsight, never and each turn among them.
 Goals: batched pruning within 3 % of the best fixed batch from 40 turns on; at least 1.75 times cheaper than pruning
 each turn at Anthropic's prices; after five turns of calibration 95 % of the errors at most 5 %; a chat of a million
 counted tokens planned in 20 ms.
+
+Growth: the n-th request of a chat that has outgrown its window, planned by a worker that has planned the one before,
+and by one that has never seen the chat. Goals: request 1,000 takes at most three times as long as request 100 and at
+most ten times as long as `json.dumps` of what it sends; what a worker needs that has never seen the chat is at most
+linear in its length.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import textwrap
 import time
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
@@ -39,18 +45,30 @@ from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.openrouter.request import with_breakpoints
 from open_webui_openrouter_pipe.planning.plan import Plan
-from open_webui_openrouter_pipe.planning.planner import LIMIT_STEPS_PER_UNIT, ModelTerms, PlanCaches, plan
+from open_webui_openrouter_pipe.planning.planner import (
+    LIMIT_STEPS_PER_UNIT,
+    AvailableSummaries,
+    ModelTerms,
+    PlanCaches,
+    may_need_summaries,
+    plan,
+)
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.recall.tool import RECALL_TOOL
+from open_webui_openrouter_pipe.summaries.segments import Segment as SummarySegment
+from open_webui_openrouter_pipe.summaries.summary import Summary
 from scripts.benchmarks._chats import (
     ROUNDS,
+    Chat,
     agent_chat,
     call_and_output,
     log_line,
     message,
+    plain_chat,
     row,
     text_of,
 )
-from scripts.benchmarks.aims import measure_aims
+from scripts.benchmarks.aims import measure_aims, write_summary
 from scripts.paths import ROOT
 from scripts.standin.cache import CachedModel, CacheRule, Prices, PromptCache, Segment
 
@@ -117,6 +135,7 @@ def run() -> dict[str, Any]:
         "cost_kilotokens": measure_cost(),
         "calibration": measure_calibration(),
         "planning": measure_planning(),
+        "growth": measure_growth(),
     }
 
 
@@ -345,6 +364,83 @@ def _million(source: str) -> tuple[list[Item], list[int]]:
         items.append(message("assistant", source[start : start + 1_600]))
         turns += [turn] * (len(items) - len(turns))
     return items, turns
+
+
+GROWTH_WINDOW_TOKENS = 128_000
+GROWTH_REQUESTS = (100, 250, 1_000)
+REQUESTS_TO_MEASURE = 5
+_WHOLE = ContextSettings(recall_tool=True)
+GROWTH_SETTINGS = {
+    "summaries": _WHOLE,
+    "summaries_recall": replace(_WHOLE, recall=True),
+    "no_summaries": replace(_WHOLE, context_strategy="prune"),
+    "no_summaries_recall": replace(_WHOLE, context_strategy="prune", recall=True),
+}
+
+
+def measure_growth() -> dict[str, Any]:
+    """How long the plan of a request takes in a short and in a long chat (processor time)."""
+    last = GROWTH_REQUESTS[-1] + REQUESTS_TO_MEASURE
+    chats = {"plain": plain_chat(last), "tools": agent_chat(-(-last // (ROUNDS + 1)))}
+    return {
+        f"{kind}_{name}": _growth(_GrowingChat(chat, settings))
+        for kind, chat in chats.items()
+        for name, settings in GROWTH_SETTINGS.items()
+    }
+
+
+class _GrowingChat:
+    """Plans the requests of a chat whose summaries are written as soon as one is required."""
+
+    def __init__(self, chat: Chat, settings: ContextSettings) -> None:
+        self._system = message("system", chat.system)
+        self._items, self._turn_of_item = chat.all_items()
+        self._ends = [end for end, item in enumerate(self._items, start=1) if is_model_input(item)]
+        self._settings, self._written = settings, dict[SummarySegment, Summary]()
+        self._model = ModelTerms("anthropic/model", GROWTH_WINDOW_TOKENS, prices=MARKETS["anthropic"].prices)
+        self.forget()
+
+    def forget(self) -> None:
+        """Go on with a worker that has never seen the chat; summaries stay."""
+        self._counter = TokenCounter(ContentCache(), vocabulary("o200k_base"))
+        self._caches = PlanCaches()
+
+    def plan(self, request: int) -> tuple[Plan, float]:
+        """The plan of a request, by its number, and the seconds that it took."""
+        end = self._ends[request - 1]
+        built = build_conversation(self._items[:end], self._turn_of_item[:end], instructions=[self._system])
+        conversation = replace(built, tools=(RECALL_TOOL,))
+        asked = partial(may_need_summaries, conversation, self._settings, model=self._model)
+        fitted = partial(plan, conversation, self._settings, model=self._model)
+        available = AvailableSummaries(dict(self._written), "request")
+        started = time.process_time()
+        asked(counter=self._counter, caches=self._caches)
+        planned = fitted(counter=self._counter, caches=self._caches, summaries=available)
+        seconds = time.process_time() - started
+        for target in (*planned.required_summaries, *planned.prefetch_summaries):
+            self._written[target.segment] = write_summary(target, self._counter)
+        return planned, seconds
+
+
+def _growth(chat: _GrowingChat) -> dict[str, float]:
+    warm, cold, dumps = {}, {}, 0.0
+    for number in GROWTH_REQUESTS:
+        chat.plan(number - 1)  # what it requires is written
+        chat.forget()
+        cold[number] = chat.plan(number - 1)[1]
+        planned = [chat.plan(number + at) for at in range(REQUESTS_TO_MEASURE)]
+        warm[number] = statistics.median(seconds for _, seconds in planned)
+        dumps = statistics.median(_best_seconds(partial(json.dumps, sent.items)) for sent, _ in planned)
+    first, shorter, last = GROWTH_REQUESTS
+    return {
+        f"request_{first}_ms": round(1e3 * warm[first], 1),
+        f"request_{last}_ms": round(1e3 * warm[last], 1),
+        "ratio": round(warm[last] / warm[first], 2),
+        "times_json_dumps": round(warm[last] / dumps, 1),
+        f"cold_{shorter}_ms": round(1e3 * cold[shorter], 1),
+        f"cold_{last}_ms": round(1e3 * cold[last], 1),
+        f"cold_{last}_per_cold_{shorter}": round(cold[last] / cold[shorter], 2),
+    }
 
 
 def _best_seconds(work: Callable[[], object]) -> float:

@@ -46,8 +46,9 @@ from open_webui_openrouter_pipe.planning.recall import (
     quote_passages,
 )
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from open_webui_openrouter_pipe.recall.search import texts_of_turns
+from open_webui_openrouter_pipe.recall.search import gather_turns, texts_of_turns
 from open_webui_openrouter_pipe.recall.tool import LookUp
+from open_webui_openrouter_pipe.recall.words import TermsOfWords
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
@@ -242,7 +243,8 @@ class Stage:
     def recalled(self, planned: Plan, texts: Sequence[str]) -> list[Recalled]:
         """What a request quotes when its last message is each of these."""
         *earlier, _ = self._conversation.turns
-        removed = [text for text in texts_of_turns(earlier) if text.digest not in _digests(planned)]
+        unsent = (each for each in texts_of_turns(earlier) if each.digest not in _digests(planned))
+        removed = [*gather_turns(self._caches.passages, unsent, TermsOfWords())]
 
         def recalled_for(text: str) -> Recalled:
             asked = build_input(
@@ -253,7 +255,6 @@ class Stage:
                 planned.entries[: planned.marks.completed],
                 asked_in(asked.turns[-1]),
                 counter=self.counter,
-                index=self._caches.passages,
                 max_tokens=max_recalled_tokens(RECALLING, planned.budget.input_tokens),
             )
 

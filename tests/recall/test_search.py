@@ -6,6 +6,7 @@ import base64
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -20,15 +21,21 @@ from open_webui_openrouter_pipe.recall.search import (
     PASSAGE_CHARACTERS,
     TERM_WEIGHT,
     UNIQUE_TERM_BONUS,
+    WEIGHT_UNITS,
+    Found,
     SourceText,
+    TextIndex,
+    gather,
+    gather_turns,
     item_text,
     make_query,
     new_index,
     passage_bounds,
     rarity,
-    search,
     texts_of_turns,
 )
+from open_webui_openrouter_pipe.recall.search import search as search_groups
+from open_webui_openrouter_pipe.recall.words import TermsOfWords
 from open_webui_openrouter_pipe.responses.items import Item
 from tests.support.chats import answer, call, output, reasoning, system, user
 from tests.support.rows import rows
@@ -88,17 +95,29 @@ def sources(*texts: str) -> list[SourceText]:
     return [SourceText(turn, "user", text, text.encode()) for turn, text in enumerate(texts)]
 
 
+def search(sources: Sequence[SourceText], asked: str, index: TextIndex, *, limit: int = 9) -> Found:
+    """What a question finds in some texts: turn by turn and all together, always the same."""
+    terms, query = TermsOfWords(), make_query(asked)
+    alone = [*gather_turns(index, sources, terms)]
+    name = b"".join(source.digest for source in sources)
+    joined = gather(index, name, range(len(sources)), lambda turn: [sources[turn]], terms)
+    all_found = [search_groups(groups, query, limit=limit) for groups in (alone, [joined])]
+    found, again = (replace(each, passages=[*each.passages]) for each in all_found)
+    assert found == again
+    return found
+
+
 @pytest.mark.parametrize(("asked", "texts", "turns"), rows(CASES, "searches"))
 def test_what_fits_best_is_found_first(asked: str, texts: Sequence[str], turns: Sequence[int]) -> None:
     """Among passages of the conversation alone."""
-    found = search(sources(*texts), make_query(asked), new_index(), limit=9)
+    found = search(sources(*texts), asked, new_index())
     assert [passage.turn for passage, _ in found.passages] == turns
 
 
 def test_the_score_is_the_weight_of_the_querys_terms() -> None:
     """By how rare they are; a part of what stands beside counts, a repeated word does not, and one of its own does."""
     texts = ("red boat red", "blue boat", "green boat boat green", "blue red")
-    found = search(sources(*texts), make_query("red boat"), new_index(), limit=9)
+    found = search(sources(*texts), "red boat", new_index())
     red, boat = (TERM_WEIGHT + math.log(1 + few) for few in (2.5 / 2.5, 1.5 / 3.5))
     assert rarity(2, 4) + TERM_WEIGHT == pytest.approx(red)
     assert {passage.text: score for passage, score in found.passages} == pytest.approx(
@@ -107,12 +126,13 @@ def test_the_score_is_the_weight_of_the_querys_terms() -> None:
             "blue boat": boat + NEIGHBOR_SHARE * red,
             "green boat boat green": (boat + NEIGHBOR_SHARE * red) * (1 + UNIQUE_TERM_BONUS),
             "blue red": red + NEIGHBOR_SHARE * boat,
-        }
+        },
+        abs=2 / WEIGHT_UNITS,
     )
-    assert found.best == pytest.approx(red + boat)
+    assert found.best == pytest.approx(red + boat, abs=1 / WEIGHT_UNITS)
     assert found.searched == 4
     many = sources(*(f"boat number{number}" for number in range(100)))
-    assert len([*search(many, make_query("boat"), new_index(), limit=7).passages]) == 7
+    assert len([*search(many, "boat", new_index(), limit=7).passages]) == 7
 
 
 @pytest.mark.parametrize(("author", "text", "begins", "columns"), rows(CASES, "columns"))
@@ -121,7 +141,7 @@ def test_a_row_of_a_table_has_the_names_of_its_columns(
 ) -> None:
     """By Markdown's rule below them, or as the first line of what a tool returned; no other line has any."""
     source = SourceText(0, author, text, b"")
-    found = search([source], make_query("eel row name"), new_index(), limit=9).passages
+    found = search([source], "eel row name", new_index()).passages
     assert {each.columns for each, _ in found if each.text.startswith(begins)} == {columns}
 
 
@@ -129,18 +149,18 @@ def test_a_long_text_is_found_by_its_passage() -> None:
     """With the offset at which it starts; passages are numbered over all texts."""
     long = f"{'filler words. ' * 60}The boat sank.{' other words and more' * 60}"
     texts = sources("no", "no", long, "no", "a boat")
-    found = [each for each, _ in search(texts, make_query("boat"), new_index(), limit=9).passages]
+    found = [each for each, _ in search(texts, "boat", new_index()).passages]
     assert [(each.turn, "boat" in each.text) for each in found[:2]] == [(2, True), (4, True)]
     assert all(texts[each.turn].text[each.start : each.end] == each.text for each in found)
 
 
 def test_a_text_is_indexed_once() -> None:
     """A new turn costs its new text only, and an index is bounded by its terms, however many texts pass through."""
-    index, asked = new_index(1_000), make_query("w1x1")
+    index, asked = new_index(1_000), "w1x1"
     for number in range(100):
         texts = sources(" ".join(f"w{number}x{at}" for at in range(100)))
-        first = [*search(texts, asked, index, limit=9).passages]
-        kept = index.texts.get(texts[0].digest)
-        assert [*search(texts, asked, index, limit=9).passages] == first
-        assert index.texts.get(texts[0].digest) is kept is not None
-    assert (len(index.texts), len(index.postings)) == (8, 4)
+        first = search(texts, asked, index)
+        kept = index.get(texts[0].digest)
+        assert search(texts, asked, index) == first
+        assert index.get(texts[0].digest) is kept is not None
+    assert len(index) == 8
