@@ -12,6 +12,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import unescape
 from itertools import groupby
@@ -20,7 +21,7 @@ from typing import Any, Final
 import pytest
 
 from open_webui_openrouter_pipe.context.page import context_page
-from open_webui_openrouter_pipe.context.report import ChatRecord, context_text, report_context
+from open_webui_openrouter_pipe.context.report import ChatRecord, report_context
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.recall.excerpts import GAP, HEADING
@@ -39,6 +40,7 @@ from tests.support.chats import History, Memory, answer, call, entries, history,
 
 SHARE_OF_WINDOW: Final = {3: 1.2, 8: 0.4, 12: 0.9, 20: 1.5, 36: 3.0}
 """How large chats are, by their turns."""
+STATES: Final = {"word for word", "shortened", "summarized", "left out"}
 SHAPES: Final = ("plain", "asked", "tools", "outputs")
 WINDOWS: Final = (4_096, 8_192, 16_384, 65_536, 200_000)
 CUT: Final = re.compile(r"\n\[\.\.\. ([\d,]+) characters omitted \.\.\.(?: #\d{6})?\]\n")
@@ -68,7 +70,7 @@ def text(name: str, tokens: int, rand: random.Random) -> str:
     count = min(60, max(1, tokens // 12))
     more = " more" * (tokens // count - 12)
     lines = (rand.choice(FORMS).format(name=f"{name}.{at}x{more}") for at in range(count))
-    return "\n".join([f"{name}.begin", *lines, f"{name}.end"])
+    return "\n".join([f"{name}begin and {name}first", *lines, f"{name}end"])
 
 
 def chat(shape: str, turns: int, tokens: int) -> History:
@@ -85,8 +87,9 @@ def chat(shape: str, turns: int, tokens: int) -> History:
             items.append(call(f"{turn}_{at}", json.dumps({"q": text(f"t{turn}a{at}", 24, rand)})))
             items.append(output(f"{turn}_{at}", text(f"t{turn}o{at}", sizes[1] // 2, rand)))
         made.append([*items, answer(text(f"t{turn}m", sizes[2], rand), f"m{turn}")])
-    about = rand.randrange(turns)
-    return history(*made, [user(f"What about t{about}m.1x and t{about}u.1x and t{about}o0.1x?")])
+    names = [f"t{rand.randrange(turns)}{who}" for who in "mu"]
+    asked = " and ".join(f"the {name}begin, the {name}first" for name in names)
+    return history(*made, [user(f"What about {asked}?")])
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,6 @@ class Request:
     chat: History
     plan: Plan
     page: str
-    markdown: str
 
     @property
     def turns(self) -> list[list[Item]]:
@@ -137,7 +139,8 @@ def written(target: SummaryTarget) -> Summary:
         dead_ends=entries(*(f"Failed {at}." for at in numbers)),
         constraints=(
             Constraint(numbers[0], "Always fly."),
-            *(Constraint(at, f"t{at - 1}u.begin") for at in numbers),
+            *(Constraint(at, "somebody else wrote this") for at in numbers),
+            *(Constraint(at, f"t{at - 1}ubegin") for at in numbers),
         ),
     )
     assignment = SummaryAssignment(target.turns, target.first_turn)
@@ -154,11 +157,11 @@ def requests() -> Iterator[Any]:
         "; 2 /aim thrifty",
     )
     terms = (
-        "recall_tool=True",
+        "recall=True recall_tool=True",
         "skip",
-        "context_strategy=prune",
-        "context_strategy=clip clip_last_messages=5",
-        "recall=False",
+        "recall=True context_strategy=prune",
+        "recall=True context_strategy=clip clip_last_messages=5",
+        "recall=True",
     )
     for window in WINDOWS:
         for at in range(10 if window < 20_000 else 3):
@@ -166,24 +169,47 @@ def requests() -> Iterator[Any]:
             yield pytest.param(window, shape, f"{chosen}{told}", id=f"{window} {shape} {chosen}{told}")
 
 
-@pytest.mark.parametrize(("window", "shape", "terms"), [*requests()])
-def test_what_is_claimed_is_there(window: int, shape: str, terms: str) -> None:
-    """At several lengths of a chat that fits, or is up to three times as large as its window."""
+def planned(window: int, shape: str, terms: str) -> Iterator[Request]:
+    """The requests of a chat at several lengths: it fits, or is up to three times as large as its window."""
     memory = Memory()
-    for turns in SHARE_OF_WINDOW:
-        found = chat(shape, turns, int(window * SHARE_OF_WINDOW[turns]) // turns)
+    for turns, share in SHARE_OF_WINDOW.items():
+        found = chat(shape, turns, int(window * share) // turns)
         when = f"now window={window} {terms.format(half=turns // 2, last=turns)}"
         case = Case.read(when, found)
-        try:
+        with suppress(ContextOverflow):
             required = case.plan(memory).required_summaries
             memory.summaries.update({each.segment: written(each) for each in required})
             sent = case.plan(memory)
-        except ContextOverflow:
-            continue
-        report = report_context(sent, ChatRecord(), model="A model", aim="faithful")
-        request = Request(found, sent, context_page(report), context_text(report))
+            report = report_context(sent, ChatRecord(), model="A model", aim="faithful")
+            yield Request(found, sent, context_page(report))
+
+
+@pytest.mark.parametrize(("window", "shape", "terms"), [*requests()])
+def test_what_is_claimed_is_there(window: int, shape: str, terms: str) -> None:
+    """In every request, for every law."""
+    for request in planned(window, shape, terms):
         for law in LAWS:
             law(request)
+
+
+def test_the_chats_have_all_that_is_judged() -> None:
+    """Each frame of quotations with its lines for what is missing, each state of a turn, restored turns in a note."""
+    found = [each for case in requests() if case.values[0] == 8_192 for each in planned(*case.values)]
+    said = "\n".join(text for each in found for item in each.plan.items for text in texts_of(item))
+    for mark in (
+        CUT,
+        NOTE,
+        RECORD,
+        SAID,
+        re.compile(re.escape(HEADING)),
+        re.compile(r"^- turn \d+: \"t", re.MULTILINE),
+    ):
+        assert mark.search(said)
+    assert all(
+        each in said
+        for each in (" characters omitted]", " omitted here for length.]", ", not ", "[End of this")
+    )
+    assert {state for each in found for state in each.states.values()} == STATES
 
 
 def a_turn_is_sent_as_the_page_says(request: Request) -> None:
@@ -198,7 +224,7 @@ def a_turn_is_sent_as_the_page_says(request: Request) -> None:
         named = {json.dumps(item) for item in turn if item["type"] != "reasoning"}
         unsent = states[at] in {"summarized", "left out"}
         assert not unsent or not named & set(sent)
-        assert set(states.values()) <= {"word for word", "shortened", "summarized", "left out"}
+        assert set(states.values()) <= STATES
 
 
 def what_stands_for_an_item_is_its_head_and_tail(request: Request) -> None:
@@ -280,10 +306,11 @@ def a_summary_is_shown_as_it_is_sent(request: Request) -> None:
 
 
 def a_demand_is_what_the_user_wrote(request: Request) -> None:
-    """In the turn that is named, and nothing that a model invented."""
+    """In the turn that is named, not what they quoted, and nothing that a model invented."""
     for text in request.texts(SUMMARY_HEADER):
         for turn, quote in re.findall(r'^- turn (\d+): "(.*)"$', text, re.MULTILINE):
             assert quote in texts_of(request.turns[int(turn) - 1][0])[0]
+            assert quote != "somebody else wrote this"
 
 
 LAWS: Final = (
