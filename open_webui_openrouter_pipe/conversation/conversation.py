@@ -97,7 +97,8 @@ class Turn:
 
     `rounds` divides the entries: first what the user said, then one run of entries for each response of the
     model together with the outputs of its calls. `chain` names the conversation from its beginning through
-    this turn, whatever is shown of its attachments; `sent_chain` names it as it is sent.
+    this turn, whatever is shown of its attachments, without reasoning, which comes and goes without changing what was
+    said; `sent_chain` names it as it is sent.
     """
 
     index: int
@@ -163,7 +164,8 @@ def build_conversation(
         for _, item, before in group:
             entries.append(digest_item(item))
             named.append(entries[-1] if item is before else digest_item(before))
-        chain, sent_chain = _extended(chain, named), _extended(sent_chain, entries)
+        said = (entry for entry in named if not is_reasoning(entry.item))
+        chain, sent_chain = _extended(chain, said), _extended(sent_chain, entries)
         turns.append(Turn(index, tuple(_rounds(entries)), chain, sent_chain))
     return Conversation(
         tuple(map(digest_item, instructions)), tuple(turns), volatile=tuple(map(digest_item, volatile))
@@ -171,9 +173,7 @@ def build_conversation(
 
 
 def _extended(chain: bytes, entries: Iterable[DigestedItem]) -> bytes:
-    # Reasoning is excluded from the chain: it comes and goes without changing what was said.
-    content = b"".join(entry.digest for entry in entries if not is_reasoning(entry.item))
-    return sha256(chain + content).digest()[:DIGEST_BYTES]
+    return sha256(b"".join([chain, *(entry.digest for entry in entries)])).digest()[:DIGEST_BYTES]
 
 
 def digest_item(item: Item) -> DigestedItem:

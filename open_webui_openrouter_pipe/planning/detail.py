@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from itertools import accumulate, takewhile
-from operator import eq
+from itertools import accumulate, chain, count, repeat, takewhile, zip_longest
+from operator import attrgetter, eq
 from typing import Any, NamedTuple
 
 from ..conversation.conversation import (
@@ -34,7 +34,7 @@ from ..conversation.record import (
     omission_note,
     with_turn_numbers,
 )
-from ..conversation.slash import Aim, Command, commanded_aims
+from ..conversation.slash import Aim, ChatCommand, Command, commanded_aims
 from ..conversation.tokens import (
     CALL_OVERHEAD_TOKENS,
     NO_TOKENS,
@@ -53,7 +53,7 @@ from ..responses.items import (
     is_message,
     is_reasoning,
 )
-from ..summaries.segments import SummaryIndex
+from ..summaries.segments import KnownSegments, SummaryIndex
 
 
 def excerpt_text(item: Item, cut: Callable[[str], str]) -> str | None:
@@ -142,7 +142,6 @@ class Part(NamedTuple):
 
     turn: int
     entries: tuple[DigestedItem, ...]
-    ends_turn: bool
 
     @property
     def awaits_answer(self) -> bool:
@@ -184,33 +183,59 @@ KEPT_DECISIONS = 16
 class Measured:
     """What was found of a chat's parts, kept from one request to the next: names and numbers, no word of it.
 
-    `names` say what each part holds. `whole` are the tokens of all parts before each, as they are, and `sums` the same
-    at each level, as far as they were counted; `called` names the tools that were called in them. `decided` are what
-    the last requests were decided to be, by what that goes by, each with the number of its parts.
+    `chains` name the chat at the end of each turn, `rounds` what the parts of the last one hold, without the last part,
+    which may not be how the turn ends; `commands` are what the user commanded. `whole` are the tokens of all parts
+    before each, as they are, and `sums` the same at each level, as far as they were counted; `called` names the tools
+    that were called in them. `decided` are what the last requests were decided to be, by what that goes by, each with
+    the number of its parts. `segments` are of the turns.
     """
 
-    names: list[bytes] = field(default_factory=list)
+    chains: Sequence[bytes] = ()
+    rounds: Sequence[bytes] = ()
+    commands: tuple[ChatCommand, ...] = ()
     whole: list[TokenCounts] = field(default_factory=lambda: [NO_TOKENS])
     called: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
     sums: dict[DetailLevel, list[int]] = field(default_factory=lambda: {level: [0] for level in SENT_LEVELS})
     decided: dict[Hashable, list[tuple[int, Any]]] = field(default_factory=dict)
+    segments: KnownSegments = field(default_factory=KnownSegments)
 
-    def beginning(self, names: list[bytes]) -> Measured:
-        """Return a copy of what holds for a chat with these parts, as far as they are the same."""
-        known = sum(takewhile(bool, map(eq, names, self.names)))
+    def beginning(self, conversation: Conversation) -> Measured:
+        """Return a copy of what holds for a conversation, as far as it is the same."""
+        turns, commands = conversation.turns, conversation.commands
+        chains = [*map(attrgetter("sent_chain"), turns)]
+        rounds = [
+            b"".join([entry.digest for entry in part]) for turn in turns[-1:] for part in turn.rounds[:-1]
+        ]
+        either = range(min(len(chains), len(self.chains)))
+        same = bisect_left(either, 1, key=lambda at: chains[at] != self.chains[at])
+        commanded = zip_longest(commands, self.commands)
+        changes = [each.turn for one, other in commanded if one != other for each in (one, other) if each]
+        known_turns = min([same, *changes])
+        known = sum(map(len, map(attrgetter("rounds"), turns[:known_turns])))
+        if same == len(self.chains) - 1 == len(chains) - 1 < min([*changes, len(chains)]):
+            known += sum(takewhile(bool, map(eq, rounds, self.rounds)))
         sums = {level: sums[: known + 1] for level, sums in self.sums.items()}
         decided = {
             terms: [(end, state) for end, state in states if end <= known]
-            for terms, states in self.decided.items()
+            for terms, states in [*self.decided.items()]  # which another thread may add to
         }
-        return Measured(names, self.whole[: known + 1], self.called[: known + 1], sums, decided)
+        return Measured(
+            chains,
+            rounds,
+            commands,
+            self.whole[: known + 1],
+            self.called[: known + 1],
+            sums,
+            decided,
+            self.segments.beginning(known_turns),
+        )
 
 
 class PartsByDetail:
     """A conversation's parts at all levels of detail; items are built and counted on first use.
 
     `texts` caches what stands in for long items from request to request; it follows from content alone. `measured` is
-    what an earlier request has found of the same chat.
+    what earlier requests have found of the conversation, and gets to know the rest of it.
     """
 
     def __init__(
@@ -230,30 +255,18 @@ class PartsByDetail:
         self.conversation = conversation
         self.restored_tokens: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
         """By how much restored parts are larger than at the levels that these cutoffs give them, once counted."""
-        self.parts = [
-            Part(index, entries, entries is turn.rounds[-1])
-            for index, turn in enumerate(self.turns)
-            for entries in turn.rounds
-        ]
-        self._starts = [*accumulate([len(turn.rounds) for turn in self.turns[:-1]], initial=0)]
+        rounds = [*map(attrgetter("rounds"), self.turns)]
+        sizes = [*map(len, rounds)]
+        numbers = chain.from_iterable(map(repeat, count(), sizes))
+        self.parts = [*map(Part, numbers, chain.from_iterable(rounds))]
+        self._starts = [*accumulate(sizes, initial=0)]
         self._texts = texts
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[range, frozenset[int]], tuple[DigestedItem, ...]] = {}
         self._references: dict[bytes, str] = {}
         self._record = UserRecord(conversation.turns, counter, texts)
-        self.measured = (measured or Measured()).beginning(self._names())
+        self.measured = measured or Measured()
         self._measure()
-
-    def _names(self) -> list[bytes]:
-        """Name what each part holds, and what its user commanded before it."""
-        names = [
-            b"".join([entry.digest for entry in entries]) + (b"." if ends_turn else b"")
-            for _, entries, ends_turn in self.parts
-        ]
-        for each in self.conversation.commands:
-            at = self._starts[min(each.turn, len(self._starts) - 1)]
-            names[at] += repr(each.command).encode("utf-8", "surrogatepass")
-        return names
 
     def _measure(self) -> None:
         """Count the parts that are new, as they are."""
@@ -299,10 +312,10 @@ class PartsByDetail:
     @property
     def current(self) -> int:
         """The first part of the current turn."""
-        return self._starts[-1]
+        return self.start_of(len(self.turns) - 1)
 
     def start_of(self, turn: int) -> int:
-        """Return the first part of a turn; the conversation's first for a turn before it."""
+        """Return the first part of a turn; the conversation's first for a turn before it, its end for one behind it."""
         return self._starts[max(0, turn)]
 
     def turns_before(self, part: int) -> int:
@@ -354,7 +367,7 @@ class PartsByDetail:
         return self._notes[turns, whole]
 
     def _build_entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:
-        whole, ends_turn = self.parts[part].entries, self.parts[part].ends_turn
+        whole, ends_turn = self.parts[part].entries, part + 1 == self.start_of(self.parts[part].turn + 1)
         match level:
             case DetailLevel.FULL:
                 is_output = [is_function_call_output(entry.item) for entry in whole]

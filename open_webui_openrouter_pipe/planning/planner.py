@@ -83,7 +83,7 @@ class PlanCaches:
     facts: ContentCache[str] = field(default_factory=ContentCache)
     passages: TextIndex = field(default_factory=new_index)
     measured: ContentCache[Measured] = field(
-        default_factory=lambda: ContentCache(MEASURED_PARTS, lambda found: 1 + len(found.names))
+        default_factory=lambda: ContentCache(MEASURED_PARTS, lambda found: len(found.whole))
     )
 
 
@@ -256,14 +256,17 @@ def _parts(
     """Divide the conversation, and go on from what earlier requests have found of it."""
     budget = _budget(settings, model)
     sizes, record_tokens = segment_sizes(settings, budget, window_tokens=model.segment_window_tokens)
-    index = SummaryIndex(conversation, counter, sizes, found, record_tokens=record_tokens, texts=caches.facts)
     note = no_note if settings.context_strategy == "clip" else omission_note
     limits = OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
     limits = NO_LIMITS if settings.context_strategy == "off" else limits
-    first_turn = b"".join(turn.sent_chain for turn in conversation.turns[:1])
-    name = first_turn + repr((counter.family, counter.method, limits)).encode()
-    parts = PartsByDetail(conversation, counter, caches.facts, limits, index, caches.measured.get(name))
-    caches.measured.put(name, parts.measured)
+    asked = chain.from_iterable(turn.rounds[0] for turn in conversation.turns[:1])
+    name = b"".join(entry.digest for entry in asked)
+    name += repr((counter.family, counter.method, limits, sizes)).encode()
+    measured = (caches.measured.get(name) or Measured()).beginning(conversation)
+    index = SummaryIndex(conversation, counter, sizes, found, record_tokens=record_tokens, texts=caches.facts)
+    index.known = measured.segments
+    parts = PartsByDetail(conversation, counter, caches.facts, limits, index, measured)
+    caches.measured.put(name, measured)
     return parts
 
 

@@ -12,6 +12,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TypeAlias
 
 from ..conversation.conversation import Turn
@@ -67,15 +68,17 @@ def clip_turns(request: SimulatedRequest) -> Cutoffs:
     call. Instructions are not messages and always stay.
     """
     settings = request.terms.settings
-    counts = [count_messages(turn) for turn in request.parts.turns[: request.turn]]
-    limit, total = settings.clip_limit, sum(counts) + 1
-    if limit is None or total < settings.clip_minimum_messages or total <= limit:
+    limit, parts = settings.clip_limit, request.parts
+    if limit is None:
         return request.cutoffs
-    first, kept = request.turn, 1
-    while kept < limit and first > 0:
-        first -= 1
-        kept += counts[first]
-    return request.cutoffs.moved(DetailLevel.DROPPED, request.parts.start_of(first))
+    counts = map(
+        count_messages, reversed(parts.turns[: request.turn][-max(limit, settings.clip_minimum_messages) :])
+    )
+    totals = [*accumulate(counts, initial=1)]
+    if totals[-1] < settings.clip_minimum_messages or totals[-1] <= limit:
+        return request.cutoffs
+    first = request.turn - bisect_left(totals, limit)
+    return request.cutoffs.moved(DetailLevel.DROPPED, parts.start_of(first))
 
 
 def count_messages(turn: Turn) -> int:

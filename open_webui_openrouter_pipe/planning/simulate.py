@@ -6,7 +6,7 @@ of the shorter one. That keeps the prefix of a chat the same from request to req
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -325,12 +325,9 @@ class SimulatedRequest:
         least_tokens = self.terms.verbatim_share * (self.terms.room_tokens - open_tokens)
         if turn > self.turn:
             least_tokens -= self.turn_tokens
-        enough = bisect_left(
-            range(self.turn),
-            1,
-            key=lambda turn: parts.tokens(DetailLevel.FULL, parts.start_of(turn), current) < least_tokens,
-        )
-        return parts.start_of(enough - 1)
+        sums = parts.measured.sums[DetailLevel.FULL]
+        first = bisect_right(sums, sums[current] - least_tokens, hi=current)
+        return parts.start_of(parts.turns_before(first) - 1)
 
     def shortened_end(self, turn: int) -> int:
         """Return the first part that the aim leaves as it is in this turn or the next, while that fits."""

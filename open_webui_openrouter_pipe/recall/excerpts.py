@@ -65,7 +65,7 @@ class SentTexts:
 
 
 def _plain(text: str) -> str:
-    return " ".join(word for line in text.splitlines() for word in line.lstrip("> ").split())
+    return " ".join(" ".join([line.lstrip("> ") for line in text.splitlines()]).split())
 
 
 def choose_excerpts(

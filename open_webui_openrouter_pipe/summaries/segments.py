@@ -9,10 +9,10 @@ window of similar size. It must not write a summary, nor decide when one is due.
 from __future__ import annotations
 
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate, groupby, islice
 
 from ..conversation.budget import ContextSettings
@@ -51,6 +51,7 @@ FILLED_SHARE = 0.5
 """What a summary usually takes of its allowance, as far as costs go: models are asked to fill half."""
 MAX_COMPACTIONS = 50
 """How many of a user's commands a chat is divided by, the first ones: each of them takes time with every request."""
+MAX_SEGMENTS_AT_ONCE = 100
 GROUP_SIZE = 4
 """How many neighbours share a summary when there are too many."""
 
@@ -146,15 +147,18 @@ class SummaryTarget:
 
 
 def segment_ends(
-    sources_tokens: Sequence[int], sizes: SegmentSizes, early: Collection[int] = ()
+    sources_tokens: Sequence[int],
+    sizes: SegmentSizes,
+    early: Collection[int] = (),
+    known: Sequence[int] = (),
 ) -> tuple[int, ...]:
     """Return where segments end, as numbers of turns; turns after the last end belong to no segment yet.
 
-    At the `early` ends one ends whatever its size.
+    At the `early` ends one ends whatever its size. The first ends may be `known`.
     """
-    ends: list[int] = []
-    start, tokens = 0, 0
-    for turn, source_tokens in enumerate(sources_tokens):
+    ends = [*known]
+    start, tokens = ends[-1] if ends else 0, 0
+    for turn, source_tokens in enumerate(sources_tokens[start:], start):
         if turn > start and tokens >= sizes.min_tokens and tokens + source_tokens > sizes.max_tokens:
             ends.append(turn)
             start, tokens = turn, 0
@@ -198,18 +202,34 @@ def group_segments(count: int, max_groups: int) -> tuple[range, ...]:
 
     A longer chat keeps the groups of a shorter one in between.
     """
-    sizes: list[int] = []
-    for _ in range(count):
-        sizes.append(1)
-        if len(sizes) > max_groups:
-            runs = [(size, *divmod(len(list(run)), GROUP_SIZE)) for size, run in groupby(sizes)]
-            sizes = [
-                part for size, groups, rest in runs for part in [size * GROUP_SIZE] * groups + [size] * rest
-            ]
-        if len(sizes) > max_groups:
-            oldest = max(2, min(GROUP_SIZE, max_groups))
-            sizes[:oldest] = [sum(sizes[:oldest])]
+    for earlier in range(0, count, MAX_SEGMENTS_AT_ONCE):  # each goes on from the one before, not too deep
+        _group_sizes(earlier, max_groups)
+    sizes = _group_sizes(count, max_groups)
     return tuple(range(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True))
+
+
+@lru_cache(maxsize=4_096)
+def _group_sizes(count: int, max_groups: int) -> tuple[int, ...]:
+    sizes = [*_group_sizes(count - 1, max_groups), 1] if count else []
+    if len(sizes) > max_groups:
+        runs = [(size, *divmod(len(list(run)), GROUP_SIZE)) for size, run in groupby(sizes)]
+        sizes = [part for size, groups, rest in runs for part in [size * GROUP_SIZE] * groups + [size] * rest]
+    if len(sizes) > max_groups:
+        oldest = max(2, min(GROUP_SIZE, max_groups))
+        sizes[:oldest] = [sum(sizes[:oldest])]
+    return tuple(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSegments:
+    """The sizes of a chat's first turns, as segments count them, and where its first segments end by themselves."""
+
+    sources_tokens: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    def beginning(self, turns: int) -> KnownSegments:
+        """Return what holds for a chat with these first turns."""
+        return KnownSegments(self.sources_tokens[:turns], self.ends[: bisect_left(self.ends, turns)])
 
 
 class SummaryIndex:
@@ -234,6 +254,8 @@ class SummaryIndex:
         self._sizes = sizes
         self._available = available
         self._texts: ContentCache[str] = ContentCache() if texts is None else texts
+        self.known = KnownSegments()
+        """Of the division; it gets to know the rest when that is asked for."""
         self._record = UserRecord(conversation.turns, counter, self._texts)
         self._record_tokens = record_tokens
         commands = ((each.turn, each.command) for each in conversation.commands)
@@ -249,7 +271,10 @@ class SummaryIndex:
     @cached_property
     def ends(self) -> tuple[int, ...]:
         """How many turns the first, the first two, ... segments hold."""
-        return segment_ends(self._sources_tokens, self._sizes, self._early_ends)
+        known = () if self._compactions else self.known.ends
+        ends = segment_ends(self._sources_tokens, self._sizes, self._early_ends, known)
+        self.known.ends[:] = () if self._compactions else ends
+        return ends
 
     @cached_property
     def _early_ends(self) -> tuple[int, ...]:
@@ -262,7 +287,7 @@ class SummaryIndex:
             return self
         if known not in self._earlier:
             commands = tuple(each for each in self._conversation.commands if each.turn <= turn)
-            self._earlier[known] = SummaryIndex(
+            self._earlier[known] = earlier = SummaryIndex(
                 replace(self._conversation, commands=commands),
                 self._counter,
                 self._sizes,
@@ -270,6 +295,7 @@ class SummaryIndex:
                 record_tokens=self._record_tokens,
                 texts=self._texts,
             )
+            earlier.known = KnownSegments(self.known.sources_tokens)
         return self._earlier[known]
 
     def terms(self, *, with_available: bool) -> Hashable:
@@ -285,8 +311,10 @@ class SummaryIndex:
         """Return the same as it was known in a turn: the size of that turn ends no segment before it."""
         count = self.count(turns)
         if count and self.ends[count - 1] == current_turn:
-            completed = segment_ends(self._sources_tokens[:current_turn], self._sizes, self._early_ends)
-            count -= current_turn not in completed
+            before = self._turns(count - 1).stop
+            completed = segment_ends(self._sources_tokens[before:current_turn], self._sizes)
+            is_early = current_turn in self._early_ends
+            count -= not (is_early or completed == (current_turn - before,))
         return count
 
     def max_tokens(self, count: int) -> int:
@@ -348,7 +376,7 @@ class SummaryIndex:
         return tuple(target for target in self._grouped(count) if target.segment not in self._available)
 
     @cached_property
-    def _sources_tokens(self) -> tuple[int, ...]:
+    def _sources_tokens(self) -> Sequence[int]:
         """The size of each turn but the current one, without reasoning and media: models differ in these."""
         most, counter = self._sizes.max_item_tokens, self._counter
 
@@ -356,10 +384,11 @@ class SummaryIndex:
             counts = [counter.entry(entry) for entry in turn.entries if not is_reasoning(entry.item)]
             return TokenCounts(sum(min(each.tokens - each.media, most) for each in counts))
 
-        return tuple(
-            counter.counts.get_or_compute(turn.sent_chain + b"source%d" % most, partial(count, turn)).tokens
-            for turn in self._conversation.turns[:-1]
-        )
+        found = self.known.sources_tokens
+        for turn in self._conversation.turns[len(found) : -1]:
+            key = turn.sent_chain + b"source%d" % most
+            found.append(counter.counts.get_or_compute(key, partial(count, turn)).tokens)
+        return found
 
     def _turns(self, count: int) -> range:
         """The turns of the first `count` segments."""
@@ -368,10 +397,15 @@ class SummaryIndex:
     def _grouped(self, count: int) -> Iterator[SummaryTarget]:
         return map(self._target, group_segments(count, self._sizes.max_summaries))
 
+    @cached_property
+    def _chains(self) -> tuple[bytes, ...]:
+        """The names of the chat before the first segment, and at the end of each."""
+        turns = self._conversation.turns
+        return self._conversation.before, *[turns[end - 1].chain for end in self.ends]
+
     def _found(self) -> Mapping[int, Sequence[int]]:
         """Return, by the number of segments before them, where runs of segments end that have a summary."""
-        chains = (self._conversation.before, *(self._conversation.turns[end - 1].chain for end in self.ends))
-        number = {chain: index for index, chain in enumerate(chains)}
+        number = dict(zip(self._chains, range(len(self._chains)), strict=True))
         found: dict[int, list[int]] = {}
         for segment in self._available:
             if segment.start in number and segment.end in number:
@@ -381,14 +415,13 @@ class SummaryIndex:
     def _target(self, group: range) -> SummaryTarget:
         if group not in self._targets:
             turns = self._conversation.turns
-            first, end = self.ends[group.start - 1] if group.start else 0, self.ends[group.stop - 1]
-            start = turns[first - 1].chain if first else self._conversation.before
+            first, end = self._turns(group.start).stop, self.ends[group.stop - 1]
             self._targets[group] = SummaryTarget(
-                Segment(start, turns[end - 1].chain, end - first),
+                Segment(self._chains[group.start], self._chains[group.stop], end - first),
                 turns[first:end],
                 sum(self._sources_tokens[first:end]),
                 first + 1,
-                (self._conversation.before, *(turns[end - 1].chain for end in self.ends[: group.start])),
+                self._chains[: group.start + 1],
                 "\n".join(keep for turn, keep in self._compactions.items() if keep and end <= turn),
                 self._sizes.max_summary_tokens,
             )

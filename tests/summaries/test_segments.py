@@ -18,6 +18,7 @@ from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import (
     NO_SEGMENTS,
+    KnownSegments,
     Segment,
     SegmentSizes,
     SummaryIndex,
@@ -59,11 +60,15 @@ def test_a_command_ends_a_segment_early(
 
 @given(st.lists(st.integers(0, 200), max_size=40), st.data())
 def test_a_longer_chat_is_divided_like_a_shorter_one(sources: list[int], data: st.DataObject) -> None:
-    """The ends of a prefix are the first ends, except for the one that the next turn decides."""
+    """The ends of a prefix are the first ends, except for the one that the next turn decides: others are not sought."""
     shorter = sources[: data.draw(st.integers(0, len(sources)))]
     ends, all_ends = segment_ends(shorter, SIZES), segment_ends(sources, SIZES)
     assert [end for end in all_ends if end < len(shorter)] == [end for end in ends if end < len(shorter)]
     assert set(ends) <= set(all_ends)
+    before = data.draw(st.lists(st.integers(0, 200), max_size=9))
+    earlier = KnownSegments([*shorter, *before], [*segment_ends([*shorter, *before], SIZES)])
+    known = earlier.beginning(len(shorter))
+    assert (known.sources_tokens, segment_ends(sources, SIZES, (), known.ends)) == (shorter, all_ends)
 
 
 @given(st.integers(0, 120), st.integers(1, 20))
