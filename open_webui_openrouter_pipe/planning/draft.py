@@ -266,8 +266,6 @@ class Draft:
             terms,
             found.cutoffs,
             len(parts.parts),
-            unpruned_cost=found.unpruned_cost,
-            unsummarized_cost=found.unsummarized_cost,
         )
 
     def plan(self, model_id: str, budget: Budget, limit_tokens: int) -> Plan:

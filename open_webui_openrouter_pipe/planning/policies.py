@@ -57,8 +57,8 @@ def facts_are_due(request: SimulatedRequest, turn: int, tokens: float) -> bool:
             return True
     frontier = request.cutoffs.ends[DetailLevel.TOOL_FACTS]
     following_tokens = request.parts.tokens(DetailLevel.FULL, frontier, request.end) - freed_tokens
-    newest = request.requests_in(request.parts.start_of(request.parts.turns_before(end) - 1), end)
-    return request.terms.prices.pays(request.unpruned_cost, freed_tokens * newest, following_tokens)
+    requests = request.requests_in(frontier, end)
+    return request.terms.prices.pays(freed_tokens * requests, following_tokens)
 
 
 def clip_turns(request: SimulatedRequest) -> Cutoffs:
@@ -156,26 +156,16 @@ def _forced_attempts(request: SimulatedRequest) -> Iterator[tuple[int, float]]:
 
 
 def compaction_pays(request: SimulatedRequest, eligible_turns: int) -> bool:
-    """Return whether it costs a thrifty chat less to replace its oldest turns now than to go on with them.
+    """Return whether replacing its oldest turns now saves a thrifty chat more than it costs.
 
-    Each segment's summary has to be read for and written some time: when that is done makes no difference to its cost,
-    which is why it does not count. Only when there is one more segment than a turn ago does waiting mean to wait for
-    the next one, as long as the last took: that costs what it costs, or ends before, at the trigger, and gains nothing.
+    That is until there is as much to replace again, which takes as many requests as it did.
     """
-    parts = request.parts
     compacted = request.summarizable(eligible_turns)
     if request.terms.settings.context_aim != "thrifty" or compacted == request.cutoffs:
         return False
-    segments = parts.segments_before(compacted.summarized)
-    newest_start = parts.start_of(parts.summaries.ends[segments - 2]) if segments > 1 else 0
-    has_more = compacted != request.summarizable(eligible_turns - 1)
-    newest_tokens = parts.tokens(DetailLevel.FULL, newest_start, compacted.summarized)
-    if has_more and request.tokens() + newest_tokens >= request.trigger_tokens:
-        return True
-    coming_requests = request.requests_in(newest_start, compacted.summarized) if has_more else 0
+    requests = request.requests_in(request.cutoffs.summarized, compacted.summarized)
     following_tokens = request.likely_tokens(compacted) - request.terms.base_tokens
-    coming_tokens = request.saved_tokens(compacted) * coming_requests
-    return request.terms.prices.pays(request.unsummarized_cost, coming_tokens, following_tokens)
+    return request.terms.prices.pays(request.saved_tokens(compacted) * requests, following_tokens)
 
 
 def segments_to_prefetch(request: SimulatedRequest) -> int:

@@ -30,8 +30,7 @@ class CachePrices:
     """What a token costs when it is read from the cache and when it is written to it; plain input costs 1.
 
     Changing something old makes the provider read all that follows anew; leaving it costs its reading with each
-    request. In a chat that grows steadily, it is cheapest to change when waiting has cost as much as the change (the
-    economic order quantity), or will have before there is more to change (Silver and Meal's rule).
+    request, until there is as much to change again.
     """
 
     read: float = 1.0
@@ -56,17 +55,12 @@ class CachePrices:
         """Whether a question about a chat costs least at the end of the cached chat itself."""
         return self.read <= CHEAP_READ
 
-    def waiting_cost(self, tokens: int) -> float:
-        """Return what one more request pays for carrying tokens that could be omitted."""
-        return tokens * self.read
+    def pays(self, coming_tokens: int, following_tokens: int) -> bool:
+        """Return whether leaving these tokens out of all coming requests saves more than the change costs.
 
-    def pays(self, accrued_cost: float, coming_tokens: int, following_tokens: int) -> bool:
-        """Return whether to wait on would cost as much as a change that is followed by so many tokens.
-
-        `accrued_cost` is paid already; `coming_tokens` would be carried until there is more to change.
+        `coming_tokens` are all that they would read, `following_tokens` what stands behind the change.
         """
-        change_cost = following_tokens * max(0.0, self.write - self.read)
-        return accrued_cost + self.waiting_cost(coming_tokens) >= change_cost
+        return coming_tokens * self.read >= following_tokens * max(0.0, self.write - self.read)
 
 
 BreakReason = Literal[
@@ -170,9 +164,7 @@ class SimulationTerms:
 class SimulatedRequest:
     """One request of the chat, as it is about to be sent: the parts before `end` at the levels of `cutoffs`.
 
-    `previous` are the cutoffs of the request before. `opens_turn` says that it is the first of its turn,
-    `unpruned_cost` what was paid for outputs that could have been facts since the prefix last changed,
-    `unsummarized_cost` what was paid for turns that could have been summarized since others last were.
+    `previous` are the cutoffs of the request before. `opens_turn` says that it is the first of its turn.
     """
 
     parts: PartsByDetail
@@ -181,8 +173,6 @@ class SimulatedRequest:
     end: int
     previous: Cutoffs = field(default_factory=Cutoffs)
     opens_turn: bool = False
-    unpruned_cost: float = 0.0
-    unsummarized_cost: float = 0.0
 
     @property
     def turn(self) -> int:
@@ -363,18 +353,12 @@ class PrefixBreak:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The last request's cutoffs, those of the `previous` one, those of retention alone, and all changes so far.
-
-    `unpruned_cost` and `unsummarized_cost` are what was paid, the last request included, for outputs that could have
-    been facts and turns that could have been summarized.
-    """
+    """The last request's cutoffs, those of the `previous` one, those of retention alone, and all changes so far."""
 
     cutoffs: Cutoffs = field(default_factory=Cutoffs)
     previous: Cutoffs = field(default_factory=Cutoffs)
     retained: Cutoffs = field(default_factory=Cutoffs)
     breaks: tuple[PrefixBreak, ...] = ()
-    unpruned_cost: float = 0.0
-    unsummarized_cost: float = 0.0
 
 
 def simulate(
@@ -389,7 +373,6 @@ def simulate(
     first, found = decided[-1] if decided else (0, Simulation())
     cutoffs, previous, retained = found.cutoffs, found.previous, found.retained
     breaks = [*found.breaks]
-    unpruned_cost, unsummarized_cost = found.unpruned_cost, found.unsummarized_cost
     turn = parts.parts[first - 1].turn if first else -1
     count = len(parts.parts)
     for end, part in enumerate(parts.parts[first:], start=first + 1):
@@ -402,10 +385,8 @@ def simulate(
             end,
             cutoffs,
             opens_turn=part.turn != turn,
-            unpruned_cost=unpruned_cost,
-            unsummarized_cost=unsummarized_cost,
         )
-        turn, breaks_before = part.turn, len(breaks)
+        turn = part.turn
         request, changes = _decide(request, policies)
         breaks += changes
         if any(each.reason == "retention" for each in changes):
@@ -415,13 +396,7 @@ def simulate(
             breaks.append(PrefixBreak(end, turn, reason, freed_tokens))
             request = replace(request, cutoffs=moved)
         previous, cutoffs = cutoffs, request.cutoffs
-        unpruned_cost = 0.0 if len(breaks) > breaks_before else unpruned_cost
-        unpruned_cost += terms.prices.waiting_cost(request.prunable_tokens(request.retention_end(turn)))
-        if request.terms.settings.context_aim == "thrifty":
-            unsummarized_cost = 0.0 if cutoffs.summarized > previous.summarized else unsummarized_cost
-            compacted = request.summarizable(turn + 1 - terms.settings.kept_turns)
-            unsummarized_cost += terms.prices.read * request.saved_tokens(compacted)
-        found = Simulation(cutoffs, previous, retained, tuple(breaks), unpruned_cost, unsummarized_cost)
+        found = Simulation(cutoffs, previous, retained, tuple(breaks))
         decided.append((end, found))
     del decided[:-KEPT_DECISIONS]
     return found

@@ -42,6 +42,7 @@ from open_webui_openrouter_pipe.conversation.conversation import (
     is_model_input,
 )
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
+from open_webui_openrouter_pipe.conversation.facts import MAX_FACT_TOKENS
 from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.openrouter.request import with_breakpoints
 from open_webui_openrouter_pipe.planning.plan import Plan
@@ -58,6 +59,7 @@ from open_webui_openrouter_pipe.recall.tool import RECALL_TOOL
 from open_webui_openrouter_pipe.summaries.segments import Segment as SummarySegment
 from open_webui_openrouter_pipe.summaries.summary import Summary
 from scripts.benchmarks._chats import (
+    AGENT_TOKENS,
     ROUNDS,
     Chat,
     agent_chat,
@@ -117,15 +119,20 @@ MARKETS = {
 }
 
 
+FREED_TOKENS = ROUNDS * (AGENT_TOKENS["output"] - MAX_FACT_TOKENS)
+"""By stating the outputs of a turn as facts."""
+
+
 @dataclass(frozen=True)
 class FixedBatch(CachePrices):
     """Prunes once so many tokens can be won, whatever they cost."""
 
     batch_tokens: int = 0
 
-    def pays(self, accrued_cost: float, coming_tokens: int, following_tokens: int) -> bool:  # noqa: ARG002
-        """Whether nothing is missing."""
-        return coming_tokens >= (ROUNDS + 1) * self.batch_tokens
+    def pays(self, coming_tokens: int, following_tokens: int) -> bool:  # noqa: ARG002
+        """Whether nothing is missing: of each turn as much is won, in as many requests."""
+        turns = math.sqrt(coming_tokens / (ROUNDS + 1) / FREED_TOKENS)
+        return turns * FREED_TOKENS >= self.batch_tokens
 
 
 def run() -> dict[str, Any]:

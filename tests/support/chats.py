@@ -7,8 +7,12 @@ outputs of all sizes and forms, reasoning, rules, turns without an answer.
 from __future__ import annotations
 
 import json
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import FrameType
 
 from hypothesis import strategies as st
 
@@ -17,7 +21,7 @@ from open_webui_openrouter_pipe.conversation.conversation import ContentCache, b
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
-from open_webui_openrouter_pipe.planning.simulate import CachePrices, MissingSummaryMode
+from open_webui_openrouter_pipe.planning.simulate import MissingSummaryMode, _decide
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
@@ -148,16 +152,22 @@ def split_words(text: str) -> Sequence[int]:
     return range(len(text.split()))
 
 
-@dataclass(frozen=True, slots=True)
-class CountingPrices(CachePrices):
-    """Counts the simulated requests: each is priced once."""
+@contextmanager
+def simulated_requests() -> Iterator[list[int]]:
+    """The requests that are simulated meanwhile, by their parts, in threads that start meanwhile, too."""
+    found: list[int] = []
 
-    priced: list[int] = field(default_factory=list, compare=False)
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is _decide.__code__:
+            found.append(frame.f_locals["request"].end)
 
-    def waiting_cost(self, prunable_tokens: int) -> float:
-        """Count."""
-        self.priced.append(prunable_tokens)
-        return 0.0
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield found
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
 
 
 SYSTEM = system("You are brief. Never guess.")

@@ -17,13 +17,14 @@ from open_webui_openrouter_pipe.conversation.conversation import Conversation, d
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Request, RequestOrigin
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms, PlannerServices, about, is_large
 from open_webui_openrouter_pipe.turn.round import Answer
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
-from tests.support.chats import CountingPrices, system, user
+from tests.support.chats import simulated_requests, system, user
 from tests.support.rows import rows
 from tests.support.services import FakeServices, ShownNotices, spending_of
 from tests.support.waiting import LIMIT_SECONDS
@@ -223,7 +224,6 @@ class Worker:
         self.services = self.books.planner()
         self.summaries = MemorySummaries()
         self.state = SummarizerState(lambda work: work.close(), time.monotonic)
-        self.prices = CountingPrices(0.1, 1.25)
 
     def new_fitter(self, *, window: int = 20_000, origin: RequestOrigin = ORIGIN) -> Fitter:
         """For the next call."""
@@ -235,19 +235,13 @@ class Worker:
             time_limit_seconds=LIMIT_SECONDS,
             record=partial(self.services.record, origin),
         )
-        model = ModelTerms("vendor/model", window, prices=self.prices)
+        model = ModelTerms("vendor/model", window, prices=CachePrices(0.1, 1.25))
         return Fitter(
             self.services,
             FitTerms(ContextSettings(summary_ahead_ratio=1.0), model),
             origin,
             summarizer=summarizer,
         )
-
-    def simulations(self, turns: int) -> float:
-        """How often a chat of so many turns was simulated since the last look."""
-        priced = len(self.prices.priced)
-        self.prices.priced.clear()
-        return priced / (turns + 1)
 
 
 async def test_a_part_that_could_not_be_summarized_is_named() -> None:
@@ -282,12 +276,14 @@ async def test_a_chat_is_simulated_once_and_once_more_without_its_summaries(
 ) -> None:
     """Not at all where it plainly fits; the next call goes on from what the last one has decided."""
     worker, chat = Worker(reply), long_chat(turns)
-    await fit(worker.new_fitter(), chat)
-    assert worker.simulations(turns) == simulations
-    for _ in range(2):
-        worker.state.pauses.record_failure(f"{ORIGIN.user_id} {ORIGIN.model}")
-    await fit(worker.new_fitter(), chat)
-    assert worker.simulations(turns) == next_simulations
+    with simulated_requests() as found:
+        await fit(worker.new_fitter(), chat)
+        assert len(found) / (turns + 1) == simulations
+        for _ in range(2):
+            worker.state.pauses.record_failure(f"{ORIGIN.user_id} {ORIGIN.model}")
+        found.clear()
+        await fit(worker.new_fitter(), chat)
+        assert len(found) / (turns + 1) == next_simulations
 
 
 async def test_summaries_that_exist_are_shown_when_they_are_used_anew() -> None:
