@@ -164,7 +164,7 @@ def build_conversation(
         for _, item, before in group:
             entries.append(digest_item(item))
             named.append(entries[-1] if item is before else digest_item(before))
-        said = (entry for entry in named if not is_reasoning(entry.item))
+        said = [entry for entry in named if not is_reasoning(entry.item)]
         chain, sent_chain = _extended(chain, said), _extended(sent_chain, entries)
         turns.append(Turn(index, tuple(_rounds(entries)), chain, sent_chain))
     return Conversation(
@@ -173,7 +173,7 @@ def build_conversation(
 
 
 def _extended(chain: bytes, entries: Iterable[DigestedItem]) -> bytes:
-    return sha256(b"".join([chain, *(entry.digest for entry in entries)])).digest()[:DIGEST_BYTES]
+    return sha256(b"".join([chain, *[entry.digest for entry in entries]])).digest()[:DIGEST_BYTES]
 
 
 def digest_item(item: Item) -> DigestedItem:

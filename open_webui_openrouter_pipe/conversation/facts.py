@@ -1,7 +1,7 @@
 """Tool results stated as facts: what a model needs to go on, in the result's own words and numbers.
 
 What is counted here, and so does not stand in the result, reads `(rows: 42)`. Names, numbers and ids are whole or
-absent, secrets of known forms masked. What is not recognized for certain is length, head and tail. No model is asked.
+absent, secrets masked. What is not recognized for certain is length, head and tail. No model is asked.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ MIN_OUTPUT_TOKENS = 200
 MAX_FACT_TOKENS = 150
 MAX_FACT_SHARE = 1 / 4
 """Of the result's tokens."""
+SEEN_CHARACTERS = 8_000
+"""Of the beginning and of the end: what is counted in tokens."""
 VALUE_CHARACTERS = 80
 LAST_LINES = 6
 """Of a log, besides its errors."""
@@ -39,14 +41,14 @@ _TOO_DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){64}")
 """Nesting that not every Python version parses alike."""
 _UNSPACED = r"\s\u0e00-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\uff9f"
 _GLUED = re.compile(rf"[^;>{{}}{_UNSPACED}][^{_UNSPACED}]")
-"""Two characters that no text is cut between: it is cut at spaces, behind statements and tags, in Thai or Chinese."""
+"""What no text is cut between: it is cut at spaces, ends of statements and tags, in Thai and Chinese."""
 _FILE = re.compile(
     r"^--- (?:a/)?(\S[^\n\t]*).*\n"
     r"\+\+\+ (?:b/)?(\S[^\n\t]*).*\n(?=@@ )",
     re.MULTILINE,
 )
 _FENCED = re.compile(r"^```[\s\S]*?^```", re.MULTILINE)
-_HEADING = re.compile(r"^(#{1,6} \S.*)(\n[ \t]*$)?", re.MULTILINE)
+_HEADING = re.compile(r"^(#{1,6} \S.*)(\n(?:[ \t]*$|[A-Z][a-z]|[*>|] |\d+\. ))?", re.MULTILINE)
 _SQL = re.compile(
     r"(?:\s|--[^\n]*+\n)*+(?:"
     r"create (?:(?:or replace|temp|temporary|unique) ){0,2}(?:table|index|view|trigger)\b"
@@ -62,6 +64,7 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 _RULE = re.compile(r"[-+=|: ─═│║┌┬┐├┼┤└┴┘╞╪╡╔╦╗╠╬╣╚╩╝]+")
+_WORD = re.compile(r"\S+")
 _BARS = str.maketrans("│║", "||")
 _COLUMN = re.compile(r"[%#]?[^\W\d][\w .%$#/°-]{0,59}(?:\([\w .%$#/°-]{0,20}\) *)?")
 _VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:%/TZeE+-]*[A-Za-z%]{0,3}|true|false|null", re.IGNORECASE)
@@ -78,17 +81,21 @@ _FAILED = re.compile(
 
 Count: TypeAlias = Callable[[str], int]
 _Found: TypeAlias = tuple[str, str, float]
-"""What a text is, the words that say most of it, and the share of their head in what is shown of them."""
+"""What a text is, the words that say most of it, and the share of their head in what is shown."""
 _DECODER = json.JSONDecoder(parse_float=str)
 """A number stays as it is written."""
 
 
 def state_fact(output: str, count: Count = estimate_tokens) -> str:
-    """Return the fact that stands in for a text; the text itself when it is small. `count` counts tokens."""
-    tokens = count(output)
+    """Return the fact for a text; the text itself when it is small. `count` counts tokens."""
+    tokens = count(output[:SEEN_CHARACTERS])
+    if tokens * MAX_FACT_SHARE < MAX_FACT_TOKENS:
+        tokens = count(output)
     if tokens < MIN_OUTPUT_TOKENS:
         return output
     kind, text, head_share = _recognize(_unescape(mask_secrets(output)))
+    if len(text) > 2 * SEEN_CHARACTERS:
+        text = f"{text[:SEEN_CHARACTERS]}\n…\n{text[-SEEN_CHARACTERS:]}"
 
     def join(head: str, omitted: int, tail: str) -> str:
         lines = f"[Tool: {kind}]\n{head}\n{'…' * bool(omitted)}\n{tail}".splitlines()
@@ -102,13 +109,12 @@ def state_fact(output: str, count: Count = estimate_tokens) -> str:
     if omitted:
         head = text[: _cut(text, len(head), -1)]
         tail = text[_cut(text, len(text) - len(tail), 1) :].lstrip(" ")
-    # Masked once more, since what was escaped has come to light.
-    fact = mask_secrets(join(head, omitted, tail))
-    return fact if len(fact) < len(output) else output
+    # Once more, since what was escaped has come to light.
+    return mask_secrets(join(head, omitted, tail))
 
 
 def state_output(item: FunctionCallOutput, count: Count = estimate_tokens) -> str:
-    """Return the fact for a tool call's output: its text as one fact, and a line for each attachment."""
+    """Return the fact for a tool call's output, with a line for each attachment."""
     return output_text(item["output"], lambda text: state_fact(text, count))
 
 
@@ -152,13 +158,13 @@ def _clip(text: str) -> str:
 
 
 def _recognize(text: str) -> _Found:
-    """Return what is known of a text; its length, head and tail where that is nothing."""
+    """Return what a text is, or else its length, head and tail."""
     found = next((found for read in _READERS if (found := read(text)) is not None), None)
     return found or (f"text (characters: {len(text)}, lines: {len(text.splitlines())})", text, HEAD_SHARE)
 
 
 def _json_block(text: str) -> tuple[Any, str]:
-    """Return the JSON that makes up most of a text, and the text around it; None where there is none."""
+    """Return the JSON that makes up most of a text, and the text around it; None without any."""
     for start in () if _TOO_DEEP.search(text) else sorted({text.find("{"), text.find("[")} - {-1}):
         with suppress(ValueError):
             value, end = _DECODER.raw_decode(text, start)
@@ -170,14 +176,16 @@ def _json_block(text: str) -> tuple[Any, str]:
 def _read_json(text: str) -> _Found | None:
     lines = text.strip().splitlines()
     is_lines = len(lines) >= MIN_ROWS and all(line.startswith(("{", "[")) for line in lines)
-    value, around = _json_block(f"[{','.join(lines)}]" if is_lines else text)
+    value, around = _json_block(f"[{','.join(lines)}]") if is_lines else (None, "")
+    if value is None:
+        value, around = _json_block(text)
     if isinstance(value, list):
         return f"JSON ({_counts(value)})", "\n".join([*_shape(value), around]), 1
     return None if value is None else _read_object(value, around)
 
 
 def _read_object(value: Mapping[str, Any], around: str) -> _Found:
-    """An object: errors, what is at its top, what is deeper, the first row of a list, its main text."""
+    """An object: its errors, what is at its top, what is deeper, a first row, its main text."""
     leaves = dict(_leaves(value))
     kind, text, head_share = "JSON", "", 1.0
     main = max(leaves, key=lambda path: len(leaves[path]) if isinstance(leaves[path], str) else 0)
@@ -195,7 +203,7 @@ def _read_object(value: Mapping[str, Any], around: str) -> _Found:
 
 
 def _leaves(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what is in an object and in the objects in it, each with its path."""
+    """Yield what an object and its objects hold, each with its path."""
     for name, inner in value.items():
         if isinstance(inner, dict) and inner:
             yield from _leaves(inner, f"{path}{name}.")
@@ -216,7 +224,7 @@ def _counts(rows: Sequence[Any]) -> str:
 
 
 def _shape(rows: Sequence[Any]) -> list[str]:
-    """Return the columns of rows, and the first of them; the first values where these are not objects."""
+    """Return columns and first row; the first values where rows are not objects."""
     if rows and isinstance(rows[0], dict):
         return [f"columns: {', '.join(rows[0])}", f"first: {', '.join(map(_show, rows[0].values()))}"]
     return [f"first: {_clip(', '.join(map(_show, rows)))}"]
@@ -259,7 +267,7 @@ def _read_code(text: str) -> _Found | None:
 
 
 def _read_table(text: str) -> _Found | None:
-    """CSV, Markdown, drawn or aligned columns: in each row a value for each name in the first line."""
+    """CSV, Markdown, drawn or aligned columns: a value in each row for each name."""
     whole = text.splitlines()
     lines = [line.translate(_BARS).strip(" |") for line in whole if not _RULE.fullmatch(line)]
     for delimiter in "\t,;| " if len(lines) > MIN_ROWS else "":
@@ -267,11 +275,8 @@ def _read_table(text: str) -> _Found | None:
         with suppress(csv.Error):
             columns, *rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter in " |")
             lengths = {min(len(row), len(columns)) if is_spaced else len(row) for row in rows}
-            is_certain = (
-                not is_spaced
-                or len(lines) < len(whole)
-                or any(all(map(_VALUE.fullmatch, each)) for each in zip(*rows, strict=False))
-            )
+            numbers = (all(map(_VALUE.fullmatch, each)) for each in zip(*rows, strict=False))
+            is_certain = not is_spaced or (_is_aligned(whole) and (len(lines) < len(whole) or any(numbers)))
             fits = len(columns) > 1 and lengths <= {len(columns), len(columns) - is_spaced}
             if fits and is_certain and all(map(_COLUMN.fullmatch, columns)):
                 first = dict(zip(map(str.strip, columns), rows[0], strict=False))
@@ -279,15 +284,22 @@ def _read_table(text: str) -> _Found | None:
     return None
 
 
+def _is_aligned(lines: Sequence[str]) -> bool:
+    """Whether the words of the first lines begin or end below each other."""
+    names, *rows = ([word.span() for word in _WORD.finditer(line)] for line in lines[: MIN_ROWS + 1])
+    return all(a == c or b == d for row in rows for (a, b), (c, d) in zip(names, row, strict=False))
+
+
 def _read_log(text: str) -> _Found | None:
     """A log, or what else names errors at the beginning of lines: these, and its end."""
     lines = text.splitlines()
+    failed, last = [*filter(_FAILED.match, lines)], lines[-LAST_LINES:]
     is_log = len([*filter(_LOGGED.match, lines)]) >= MOSTLY * len(lines) > 1
-    if not is_log and not any(map(_FAILED.match, lines)):
+    if not is_log and not failed:
         return None
-    failed = dict.fromkeys(filter(_FAILED.match, lines[:-LAST_LINES]))
     kind = f"{'log' if is_log else 'output with errors'} (lines: {len(lines)})"
-    return kind, "\n".join([*failed, "…", *lines[-LAST_LINES:]]), MOSTLY if failed else 0
+    earlier = [line for line in dict.fromkeys(failed) if line not in last]
+    return kind, "\n".join([*earlier, "…", *last]), MOSTLY if earlier else 0
 
 
 _READERS = (

@@ -206,8 +206,7 @@ class Measured:
         rounds = [
             b"".join([entry.digest for entry in part]) for turn in turns[-1:] for part in turn.rounds[:-1]
         ]
-        either = range(min(len(chains), len(self.chains)))
-        same = bisect_left(either, 1, key=lambda at: chains[at] != self.chains[at])
+        same = sum(takewhile(bool, map(eq, chains, self.chains)))
         commanded = zip_longest(commands, self.commands)
         changes = [each.turn for one, other in commanded if one != other for each in (one, other) if each]
         known_turns = min([same, *changes])

@@ -259,8 +259,7 @@ def _parts(
     note = no_note if settings.context_strategy == "clip" else omission_note
     limits = OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
     limits = NO_LIMITS if settings.context_strategy == "off" else limits
-    asked = chain.from_iterable(turn.rounds[0] for turn in conversation.turns[:1])
-    name = b"".join(entry.digest for entry in asked)
+    name = b"".join([entry.digest for turn in conversation.turns[:1] for entry in turn.rounds[0]])
     name += repr((counter.family, counter.method, limits, sizes)).encode()
     measured = (caches.measured.get(name) or Measured()).beginning(conversation)
     index = SummaryIndex(conversation, counter, sizes, found, record_tokens=record_tokens, texts=caches.facts)
