@@ -115,13 +115,35 @@ _SPELLING_TABLE = """
 """
 """Tokens that letters and pairs of letters add (`_` is a space): they distinguish Basque or Zulu from English."""
 
-_RARE_TABLE = """
-    c680bf 1.3    ca80bf 1.3    dc80bf 2.1    dd80bf 2.1    de80bf 2.1    df80bf 2.1    e0a0a3 2.9
-    e0acad 0.74   e0b2b5 0.55   e0b6b7 0.73   e0babb 1.82   e18082 0.57   e18487 2.9    e1888d 2.27
-    e18e9d 3.15   e19e9f 0.62   e1a0b7 3.15   e1bcbf 1.5    e2a0bf 2.5    e384bf 1.6    e480b7 2.0
-    ea80af 2.6    efbebf 1.5    f0909d 4.0    f09e9f 2.1    f0a0bf 4.0
-"""
-"""Tokens for each character of rare blocks: the first byte, and the range of the second."""
+_RARE_BLOCKS = (
+    (0xC6, 0x80, 0xBF, 1.3),  # rare Latin letters
+    (0xCA, 0x80, 0xBF, 1.3),  # phonetic letters and modifiers
+    (0xDC, 0x80, 0xBF, 2.1),  # Syriac
+    (0xDD, 0x80, 0xBF, 2.1),  # Thaana
+    (0xDE, 0x80, 0xBF, 2.1),  # Thaana
+    (0xDF, 0x80, 0xBF, 2.1),  # N'Ko
+    (0xE0, 0xA0, 0xA3, 2.9),  # Samaritan and other old scripts
+    (0xE0, 0xAC, 0xAD, 0.74),  # Odia
+    (0xE0, 0xB2, 0xB5, 0.55),  # Kannada, Malayalam
+    (0xE0, 0xB6, 0xB7, 0.73),  # Sinhala
+    (0xE0, 0xBA, 0xBB, 1.82),  # Lao
+    (0xE1, 0x80, 0x82, 0.57),  # Burmese
+    (0xE1, 0x84, 0x87, 2.9),  # Hangul Jamo
+    (0xE1, 0x88, 0x8D, 2.27),  # Ethiopic
+    (0xE1, 0x8E, 0x9D, 3.15),  # Cherokee, Canadian syllables, runes
+    (0xE1, 0x9E, 0x9F, 0.62),  # Khmer
+    (0xE1, 0xA0, 0xB7, 3.15),  # Mongolian and many smaller scripts
+    (0xE1, 0xBC, 0xBF, 1.5),  # ancient Greek
+    (0xE2, 0xA0, 0xBF, 2.5),  # Braille, Glagolitic, Coptic
+    (0xE3, 0x84, 0xBF, 1.6),  # Bopomofo, enclosed and rare Han
+    (0xE4, 0x80, 0xB7, 2.0),  # rare Han
+    (0xEA, 0x80, 0xAF, 2.6),  # Yi, Vai, Javanese
+    (0xEF, 0xBE, 0xBF, 1.5),  # half-width forms
+    (0xF0, 0x90, 0x9D, 4.0),  # ancient scripts, mathematical letters
+    (0xF0, 0x9E, 0x9F, 2.1),  # emoji
+    (0xF0, 0xA0, 0xBF, 4.0),  # rarest Han
+)
+"""First byte, range of the second, and the tokens of each such character."""
 
 
 def _weights(table: str, read: Callable[[str], bytes] = str.encode) -> dict[bytes, float]:
@@ -135,8 +157,8 @@ _MARKS = _weights(_MARK_TABLE)
 _SCRIPTS = _weights(_SCRIPT_TABLE, bytes.fromhex)
 _SPELLING = _weights(_SPELLING_TABLE, lambda name: name.replace("_", " ").encode())
 _RARE = tuple(
-    (block[:1], re.compile(b"%c[%c-%c]" % tuple(block)), tokens)
-    for block, tokens in _weights(_RARE_TABLE, bytes.fromhex).items()
+    (bytes([lead]), re.compile(b"%c[%c-%c]" % (lead, low, high)), tokens)
+    for lead, low, high, tokens in _RARE_BLOCKS
 )
 
 

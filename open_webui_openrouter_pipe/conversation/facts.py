@@ -50,33 +50,56 @@ _FILE = re.compile(
 _FENCED = re.compile(r"^```[\s\S]*?^```", re.MULTILINE)
 _HEADING = re.compile(r"^(#{1,6} \S.*)(\n(?:[ \t]*$|[A-Z][a-z]|[*>|] |\d+\. ))?", re.MULTILINE)
 _SQL = re.compile(
-    r"(?:\s|--[^\n]*+\n)*+(?:"
+    r"(?:\s|--[^\n]*+\n)*+"  # after comments
+    r"(?:"
     r"create (?:(?:or replace|temp|temporary|unique) ){0,2}(?:table|index|view|trigger)\b"
-    r"|insert into \S|delete from \S|pragma \w|begin\b[^;\n]{0,20};"
-    r"|update \S{1,99} set\b|with \w{1,99} as ?\("
-    r"|select\b[^;]{1,999}?\sfrom\s+\S{1,99}\s*(?:;|where\b|join\b|group\b|order\b))",
+    r"|insert into \S"
+    r"|delete from \S"
+    r"|update \S{1,99} set\b"
+    r"|pragma \w"
+    r"|begin\b[^;\n]{0,20};"
+    r"|with \w{1,99} as ?\("
+    r"|select\b[^;]{1,999}?\sfrom\s+\S{1,99}\s*(?:;|where\b|join\b|group\b|order\b)"
+    r")",
     re.IGNORECASE,
 )
 _CODE = re.compile(
-    r"^(?:(?:from \S+ )?import [\w.{*('\"]+(?:[ ,;)}]|$)"
-    r"|package \w+;?$|(?:const|let|var) \w+ ?="
-    r"|(?:[a-z]{1,9} ){0,3}(?:def|class|function|func|fn|struct) ?\w+ ?[(:{<])",
+    r"^(?:"
+    r"(?:from \S+ )?import [\w.{*('\"]+(?:[ ,;)}]|$)"
+    r"|package \w+;?$"
+    r"|(?:const|let|var) \w+ ?="
+    r"|(?:[a-z]{1,9} ){0,3}"
+    r"(?:def|class|function|func|fn|struct) ?"
+    r"\w+ ?[(:{<]"
+    r")",
     re.MULTILINE,
 )
+
 _RULE = re.compile(r"[-+=|: ─═│║┌┬┐├┼┤└┴┘╞╪╡╔╦╗╠╬╣╚╩╝]+")
 _WORD = re.compile(r"\S+")
 _BARS = str.maketrans("│║", "||")
-_COLUMN = re.compile(r"[%#]?[^\W\d][\w .%$#/°-]{0,59}(?:\([\w .%$#/°-]{0,20}\) *)?")
-_VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:%/TZeE+-]*[A-Za-z%]{0,3}|true|false|null", re.IGNORECASE)
+_COLUMN = re.compile(
+    r"[%#]?[^\W\d][\w .%$#/°-]{0,59}"
+    r"(?:\([\w .%$#/°-]{0,20}\) *)?"  # a unit
+)
+_VALUE = re.compile(
+    r"[-+]?[$€£]?\d[\d.,:%/TZeE+-]*[A-Za-z%]{0,3}"
+    r"|true|false|null",
+    re.IGNORECASE,
+)
 _LOGGED = re.compile(
     r".{0,80}?\b(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b"
     r"|\W?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "  # as syslog does
 )
 _FAILED = re.compile(
-    r".{0,200}?\b(?:ERROR|CRITICAL|FATAL|FAILED|fatal: |[A-Z]\w{0,60}(?:Error|Exception):)"
-    r"|\W{0,9}(?:\S{1,200}: )?(?:[\w ]{0,30}\b)?"
-    r"(?:error|failed|failure|exception)\b[^:\n]{0,30}:"
+    r".{0,200}?\b"
+    r"(?:ERROR|CRITICAL|FATAL|FAILED|fatal: |[A-Z]\w{0,60}(?:Error|Exception):)"
+    r"|\W{0,9}"
+    r"(?:\S{1,200}: )?"  # a place
+    r"(?:[\w ]{0,30}\b)?"
+    r"(?:error|failed|failure|exception)\b"
+    r"[^:\n]{0,30}:"
 )
 
 Count: TypeAlias = Callable[[str], int]
