@@ -25,6 +25,7 @@ from .report import (
     ReportedBreak,
     ReportedSummary,
     ReportedTurn,
+    aim_line,
     break_cells,
     cost_lines,
     turn_cells,
@@ -89,7 +90,7 @@ def _window(report: ContextReport, say: Say) -> str:
         over = _paragraph(say("context_page_over", count=taken - window), "warning")
     if shown:
         bar = f'<div class="bar" role="img" aria-label="{", ".join(said)}">{bar}</div>'
-    aim = _paragraph(_marked(say(f"context_aim_{report.aim}")), "muted")
+    aim = _paragraph(_marked(aim_line(report, say)), "muted")
     return f'{aim}{_paragraph(use_line(report, say), "use")}{over}{bar}<ul class="legend">{legend}</ul>'
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from ..conversation.budget import UNKNOWN_WINDOW_TOKENS
+from ..conversation.budget import UNKNOWN_WINDOW_TOKENS, ContextSettings
 from ..conversation.conversation import DigestedItem, Turn
 from ..conversation.slash import Aim
 from ..conversation.tokens import TokenCounter
@@ -98,7 +98,8 @@ class ContextReport:
     """The next request of a chat; `model` is the name that users see, `window_tokens` None where it is unknown.
 
     `parts` says how the window is divided ("reserve" is kept for the answer). `breaks` begin with the latest and are
-    ten at most; `cost` is None where nothing is counted.
+    ten at most; `cost` is None where nothing is counted. From `trigger_tokens` on old turns give way; 0 where no such
+    size is known.
     """
 
     model: str
@@ -109,6 +110,7 @@ class ContextReport:
     summaries: Sequence[ReportedSummary]
     breaks: Sequence[ReportedBreak]
     cost: ChatSpending | None
+    trigger_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +126,24 @@ class ChatRecord:
     cost: ChatSpending | None = None
 
 
-def report_context(plan: Plan, record: ChatRecord, *, model: str, aim: Aim) -> ContextReport:
+def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: ContextSettings) -> ContextReport:
     """Return what a planned request is made of; its current turn is the question that nobody has asked yet."""
-    window_tokens = plan.budget.window_tokens
+    window_tokens, aim = plan.budget.window_tokens, settings.context_aim
+    is_known = window_tokens < UNKNOWN_WINDOW_TOKENS
+    ratios = {"summarize": settings.summary_trigger_ratio, "prune": settings.prune_trigger_ratio}
+    ratio = ratios.get(settings.context_strategy, 0.0) if is_known and aim == "faithful" else 0.0
     found = (ReportedBreak(_turn_of(position), cause, cost) for position, cause, cost in record.breaks)
     announced = (ReportedBreak(each.turn + 1, each.reason, None) for each in reversed(plan.prefix_breaks))
     return ContextReport(
         model,
-        None if window_tokens >= UNKNOWN_WINDOW_TOKENS else window_tokens,
+        window_tokens if is_known else None,
         aim,
         _parts(plan),
         tuple(_turns(plan, record.cached_entries)),
         tuple(reported_summaries(plan)),
         sorted([*found, *announced], key=lambda each: -each.turn)[:MAX_BREAKS],
         record.cost if record.cost and record.cost.requests else None,
+        int(ratio * plan.budget.input_tokens),
     )
 
 
@@ -262,6 +268,12 @@ def break_cells(each: ReportedBreak, say: Say) -> tuple[str, str, str]:
     )
 
 
+def aim_line(report: ContextReport, say: Say) -> str:
+    """Return what the chat is sent by, and why room is free."""
+    aim = say(f"context_aim_{report.aim}")
+    return f"{aim} {say('context_trigger', tokens=report.trigger_tokens)}" if report.trigger_tokens else aim
+
+
 def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:
     """Return the report as paragraphs and tables, in the words that `say` returns; `folded` beside a page of it."""
     text = "\n\n".join(_paragraphs(report, say))
@@ -275,7 +287,7 @@ def context_text(report: ContextReport, say: Say = notice, *, folded: bool = Fal
 def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
     yield f"**{say('context_title', model=plain(report.model))}**"
     yield use_line(report, say)
-    yield say(f"context_aim_{report.aim}")
+    yield aim_line(report, say)
     yield "\n".join(_parts_table(report, say))
     if report.turns:
         yield "\n".join(_turns_table(report.turns, say))

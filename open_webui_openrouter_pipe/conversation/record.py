@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..responses.items import InputMessage, is_message
 from .conversation import ContentCache, DigestedItem, Turn
@@ -115,7 +115,7 @@ MAX_NOTE_TOKENS = MAX_RECORD_TOKENS // 2
 LEAST_TOKENS = 40
 """What is kept of a message in any case, unless it is omitted: a sentence or two."""
 HEADING_TOKENS = 12
-"""What stands around a message or a passage at most: its author, or what is omitted."""
+"""What stands around a message at most: its author."""
 LINE_OVERHEAD_TOKENS = 3
 
 _RECORD_HEADING = (
@@ -142,27 +142,12 @@ def quote_lines(text: str) -> Iterator[str]:
     return (f"> {line}" for line in text.splitlines() if line.strip())
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """A message with its turn, counted from one, and its size; `own_tokens` is what is in the user's own words."""
+class _Message(NamedTuple):
+    """A message with its turn, counted from one, and its size in its frame."""
 
     turn: int
     entry: DigestedItem
     tokens: int
-    own_tokens: int
-
-    def tokens_within(self, room: _Room) -> int:
-        """Return the most that the message takes within the room, as far as its sizes say."""
-        material_tokens = min(self.tokens - self.own_tokens, room.material_tokens)
-        return min(self.tokens, self.own_tokens + material_tokens, room.message_tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """How much each message may take, and how much of that the material in it (quoted, fenced, tagged)."""
-
-    message_tokens: int
-    material_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +162,8 @@ class UserRecord:
     def text(self, turns: range, max_tokens: int) -> str:
         """Return the record of some turns, by index; "" when nobody wrote anything in them, or nothing fits.
 
-        All messages are whole if they fit. Otherwise material is shortened first, the longest most; then the
-        longest messages; at last only the newest remain. How many are omitted is said.
+        All messages are whole if they fit. Otherwise the longest are shortened; at last only the newest remain. How
+        many are omitted is said.
         """
         if not turns:
             return ""
@@ -217,33 +202,30 @@ class UserRecord:
     def _read(self, turn: int) -> Iterator[_Message]:
         for entry in self.turns[turn].entries:
             if is_message(entry.item) and _text(entry):
-                key = entry.digest + b"own words"
-                sizes = self.counter.counts.get_or_compute(key, partial(self._sizes, _text(entry)))
-                yield _Message(turn + 1, entry, sizes.tokens, sizes.text)
+                size = partial(self._size, entry)
+                tokens = self.counter.counts.get_or_compute(entry.digest + b"quoted", size).tokens
+                yield _Message(turn + 1, entry, tokens)
 
-    def _sizes(self, text: str) -> TokenCounts:
-        """Count a message in its frame: as `text` the user's own words, as `media` the rest."""
-        own = [passage.text for passage in divide_message(text) if passage.is_own]
-        tokens = self._count([text])
-        own_tokens = min(tokens, self._count(own))
-        return TokenCounts(own_tokens, tokens - own_tokens)
+    def _size(self, entry: DigestedItem) -> TokenCounts:
+        return TokenCounts(self._count([_text(entry)]))
 
     def _count(self, text: Text) -> int:
         return self.counter.text("\n".join(_render(text)))
 
     def _lines(self, messages: Sequence[_Message], max_tokens: int) -> Iterator[str]:
         """Yield the framed messages as they fit, and how many are omitted."""
-        rooms = _rooms(max_tokens) if len(messages) * HEADING_TOKENS <= max_tokens else ()
         free_tokens = max_tokens - HEADING_TOKENS * len(messages)
         fitting = (
-            room for room in rooms if sum(each.tokens_within(room) for each in messages) <= free_tokens
+            room
+            for room in _halves(max_tokens)
+            if sum(min(each.tokens, room) for each in messages) <= free_tokens
         )
-        room = next(fitting, _Room(LEAST_TOKENS, LEAST_TOKENS))
+        room = next(fitting, LEAST_TOKENS) if free_tokens >= 0 else LEAST_TOKENS
         kept, left_tokens = set[int](), max_tokens
         for number in reversed(range(len(messages))):
             if left_tokens < HEADING_TOKENS:
                 break
-            tokens = messages[number].tokens_within(room) + HEADING_TOKENS
+            tokens = min(messages[number].tokens, room) + HEADING_TOKENS
             if tokens <= left_tokens:
                 kept.add(number)
                 left_tokens -= tokens
@@ -254,49 +236,17 @@ class UserRecord:
             yield f"{_AUTHORS[str(message.entry.item.get('role'))]}, turn {message.turn}:"
             yield self._within(message, room)
 
-    def _within(self, message: _Message, room: _Room) -> str:
-        """Return the message in its frame, shortened to the room."""
+    def _within(self, message: _Message, room: int) -> str:
+        """Return the message in its frame, shortened to so many tokens."""
         text = _text(message.entry)
-        if message.tokens <= message.tokens_within(room):
+        if message.tokens <= room:
             return "\n".join(_render([text]))
-        key = (
-            message.entry.digest
-            + self.counter.method
-            + b"%d,%d" % (room.message_tokens, room.material_tokens)
-        )
-        return self.texts.get_or_compute(key, lambda: "\n".join(_render(self._shortened(text, room))))
-
-    def _shortened(self, text: str, room: _Room) -> Text:
-        """Shorten the material alone if that is enough; otherwise omit it, and shorten the user's own words."""
-        passages = divide_message(text)
-        material = [passage.text for passage in passages if not passage.is_own]
-        own = [passage.text for passage in passages if passage.is_own]
-        material_tokens = min(room.material_tokens, room.message_tokens - self._count(own))
-        each_tokens = material_tokens // max(1, len(material))
-        pieces = [
-            piece
-            for passage in passages
-            for piece in (
-                [passage.text] if passage.is_own else _truncated(passage.text, each_tokens, self._count)
-            )
-        ]
-        if self._count(pieces) <= room.message_tokens:
-            return pieces
-        omitted = [sum(map(len, material))] if material else []
-        return [
-            *_truncated("\n".join(own), room.message_tokens - HEADING_TOKENS * len(omitted), self._count),
-            *omitted,
-        ]
-
-
-def _rooms(max_tokens: int) -> Iterator[_Room]:
-    """Yield ever less room: first for material, by halves, and then for each message."""
-    yield _Room(max_tokens, max_tokens)
-    yield from (_Room(max_tokens, tokens) for tokens in _halves(max_tokens))
-    yield from (_Room(tokens, LEAST_TOKENS) for tokens in _halves(max_tokens))
+        key = message.entry.digest + self.counter.method + b"%d" % room
+        return self.texts.get_or_compute(key, lambda: "\n".join(_render(_truncated(text, room, self._count))))
 
 
 def _halves(tokens: int) -> Iterator[int]:
+    yield tokens
     while tokens > LEAST_TOKENS:
         tokens = max(LEAST_TOKENS, tokens // 2)
         yield tokens

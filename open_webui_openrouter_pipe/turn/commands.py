@@ -114,10 +114,11 @@ class CommandRunner:
     async def _context(self, conversation: Conversation) -> str:
         plan = await self.fitter.preview(conversation)
         record, aim = await self.read_record(plan), self._aim(conversation)
+        settings = replace(self.fitter.terms.settings, context_aim=aim)
         say = speaker(self.language)
 
         def draw() -> tuple[str, str]:
-            report = report_context(plan, record, model=self.model, aim=aim)
+            report = report_context(plan, record, model=self.model, settings=settings)
             page = self.page(report, say) if self.page else ""
             return context_text(report, say, folded=bool(page)), page
 

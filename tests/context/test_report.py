@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from open_webui_openrouter_pipe.context.report import (
     ChatRecord,
     ContextReport,
@@ -15,7 +19,7 @@ def report(line: str, record: ChatRecord | None = None, *, writes: bool = True) 
     """The report of a chat."""
     case = Case.read(line)
     sent = case.plan_written() if writes else case.plan()
-    found = report_context(sent, record or ChatRecord(), model="A model", aim="faithful")
+    found = report_context(sent, record or ChatRecord(), model="A model", settings=case.settings)
     assert sum(found.parts.values()) - found.parts["reserve"] == sent.tokens
     return found
 
@@ -46,3 +50,20 @@ def test_a_summary_that_is_not_written_yet_is_named() -> None:
     before, hint = text.rsplit("\n\n", 1)
     folded = f"{hint}\n\n<details>\n<summary>The same as text</summary>\n\n{before}\n\n</details>"
     assert context_text(found, folded=True) == folded
+
+
+@pytest.mark.parametrize(
+    ("terms", "tokens"),
+    [
+        ("", "70,000"),
+        (" summary_trigger_ratio=0.5", "50,000"),
+        (" context_strategy=prune", "90,000"),
+        (" context_strategy=refuse", ""),
+        (" context_aim=thrifty", ""),
+        (" window=1000000000", ""),
+    ],
+)
+def test_why_room_is_free_is_said(terms: str, tokens: str) -> None:
+    """From which size on old turns give way, where that is by the budget."""
+    said = re.findall(r"Old turns give way from ([\d,]+) tokens on", context_text(report(f"5 turns{terms}")))
+    assert said == [tokens] * bool(tokens)

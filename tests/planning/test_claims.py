@@ -180,7 +180,7 @@ def planned(window: int, shape: str, terms: str) -> Iterator[Request]:
             required = case.plan(memory).required_summaries
             memory.summaries.update({each.segment: written(each) for each in required})
             sent = case.plan(memory)
-            report = report_context(sent, ChatRecord(), model="A model", aim="faithful")
+            report = report_context(sent, ChatRecord(), model="A model", settings=case.settings)
             yield Request(found, sent, context_page(report))
 
 
