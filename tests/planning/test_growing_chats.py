@@ -76,6 +76,8 @@ def counted(into: list[int]) -> Iterator[None]:
         into[-1] += event == "opcode"
         return trace
 
+    # Python 3.12 turns these events on with the first frame that wants them, for those that begin later.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:
         yield
