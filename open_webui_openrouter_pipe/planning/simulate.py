@@ -445,7 +445,7 @@ def _as_commanded(request: SimulatedRequest) -> Iterator[tuple[Cutoffs, BreakRea
     """
     cutoffs = request.cutoffs
     tokens = request.tokens() + request.restored_tokens(cutoffs.restored)
-    if cutoffs.restored and tokens > request.terms.limit_tokens:
+    if cutoffs.restored and tokens > request.terms.limit_tokens + request.terms.reserved_tokens:
         cutoffs = replace(cutoffs, restored=frozenset())
         yield cutoffs, "restore"
     for command in request.parts.commands(request.turn) if request.opens_turn else ():
@@ -464,12 +464,12 @@ def _as_commanded(request: SimulatedRequest) -> Iterator[tuple[Cutoffs, BreakRea
 
 
 def _restored(command: Restore, request: SimulatedRequest, cutoffs: Cutoffs) -> Iterator[int]:
-    """Yield the parts of the turns that a command restores: the newest first, all that fit.
+    """Yield the parts of the turns that a command restores: the newest first, all that fit; quotations give way.
 
     Where the command names none, it is about those that are not sent whole.
     """
     parts = request.parts
-    room_tokens = request.terms.limit_tokens - request.tokens()
+    room_tokens = request.terms.limit_tokens + request.terms.reserved_tokens - request.tokens()
     room_tokens -= request.restored_tokens(cutoffs.restored)
     for turn in reversed(range(request.turn)):
         numbers = range(parts.start_of(turn), parts.start_of(turn + 1))

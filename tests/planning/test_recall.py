@@ -117,3 +117,15 @@ def test_the_audit_counts_what_was_quoted() -> None:
     *_, evicted, last = sent_bill(fitted).steps
     assert last == Step("recall", fitted.tokens, triggered=True)
     assert last.tokens - evicted.tokens == fitted.recalled.tokens > 0
+
+
+@pytest.mark.parametrize("then", ["", " + 1 turns ask 1 say 1"])
+@pytest.mark.parametrize("turns", [100, 101, 102])
+def test_quotations_give_way_to_what_is_restored(turns: int, then: str) -> None:
+    """Their room is free below the limit otherwise: as many turns come back, and stay, as without them."""
+    kept = []
+    for recall in (True, False):
+        case = Case.read(f"{turns} turns{then} recall={recall}; {turns - 5} /compact; {turns} /restore")
+        kept.append(len(case.plan_written().cutoffs.restored))
+    assert kept[0] == kept[1]
+    assert kept[0] or then
