@@ -130,8 +130,11 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
     """Return what a planned request is made of; its current turn is the question that nobody has asked yet."""
     window_tokens, aim = plan.budget.window_tokens, settings.context_aim
     is_known = window_tokens < UNKNOWN_WINDOW_TOKENS
-    ratios = {"summarize": settings.summary_trigger_ratio, "prune": settings.prune_trigger_ratio}
-    ratio = ratios.get(settings.context_strategy, 0.0) if is_known and aim == "faithful" else 0.0
+    by_size = settings.summary_turn_trigger == 0 and settings.tool_output_pruning != "every_turn"
+    is_pruned = settings.context_strategy in {"summarize", "prune"}
+    trigger_tokens = settings.prune_trigger_ratio * plan.limit_tokens
+    if settings.context_strategy == "summarize":
+        trigger_tokens = min(trigger_tokens, settings.summary_trigger_ratio * plan.budget.input_tokens)
     found = (ReportedBreak(_turn_of(position), cause, cost) for position, cause, cost in record.breaks)
     announced = (ReportedBreak(each.turn + 1, each.reason, None) for each in reversed(plan.prefix_breaks))
     return ContextReport(
@@ -143,7 +146,7 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
         tuple(reported_summaries(plan)),
         sorted([*found, *announced], key=lambda each: -each.turn)[:MAX_BREAKS],
         record.cost if record.cost and record.cost.requests else None,
-        int(ratio * plan.budget.input_tokens),
+        int(trigger_tokens) if is_known and by_size and is_pruned and aim == "faithful" else 0,
     )
 
 

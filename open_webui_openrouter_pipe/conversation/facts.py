@@ -47,6 +47,9 @@ _FILE = re.compile(
     r"\+\+\+ (?:b/)?(\S[^\n\t]*).*\n(?=@@ )",
     re.MULTILINE,
 )
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+"""How many lines of each side follow, 1 where that is not said."""
+_CHANGED_FILE = re.compile(r"^diff --git ", re.MULTILINE)
 _FENCED = re.compile(r"^```[\s\S]*?^```", re.MULTILINE)
 _HEADING = re.compile(r"^(#{1,6} \S.*)(\n(?:[ \t]*$|[A-Z][a-z]|[*>|] |\d+\. ))?", re.MULTILINE)
 _SQL = re.compile(
@@ -182,7 +185,9 @@ def _clip(text: str) -> str:
 
 def _recognize(text: str) -> _Found:
     """Return what a text is, or else its length, head and tail."""
-    found = next((found for read in _READERS if (found := read(text)) is not None), None)
+    found = None
+    with suppress(RecursionError):  # what is nested deeper than it can be read is text
+        found = next((found for read in _READERS if (found := read(text)) is not None), None)
     return found or (f"text (characters: {len(text)}, lines: {len(text.splitlines())})", text, HEAD_SHARE)
 
 
@@ -265,13 +270,30 @@ def _show(value: Any) -> str:
 def _read_diff(text: str) -> _Found | None:
     """A unified diff: its files, and what is said before them."""
     before, *parts = _FILE.split(text)
-    files, total = [], Counter[str]()
+    files, total, beside = [], Counter[str](), 0
     for old, new, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        signs = Counter(line[:1] for line in body.splitlines())
+        signs, beside = _changes(body)
         total += signs
         files.append(f"{old if new == '/dev/null' else new} (added: {signs['+']}, removed: {signs['-']})")
-    kind = f"diff (files: {len(files)}, added: {total['+']}, removed: {total['-']})"
-    return (kind, "\n".join([*files, before.partition("diff --git ")[0]]), 1) if files else None
+    if not files or len(before) + beside > MOSTLY * len(text):
+        return None
+    count = max(len(files), len(_CHANGED_FILE.findall(text)))
+    kind = f"diff (files: {count}, added: {total['+']}, removed: {total['-']})"
+    return kind, "\n".join([*files, before.partition("diff --git ")[0]]), 1
+
+
+def _changes(body: str) -> tuple[Counter[str], int]:
+    """Count the lines of a file's hunks by their signs, and the characters behind the last of them."""
+    signs, old, new, beside = Counter[str](), 0, 0, 0
+    for line in body.splitlines():
+        if hunk := _HUNK.match(line):
+            old, new, beside = int(hunk[1] or 1), int(hunk[2] or 1), 0
+        elif old + new > 0 and not line.startswith("\\"):
+            signs[line[:1]] += 1
+            old, new = old - (line[:1] != "+"), new - (line[:1] != "-")
+        else:
+            beside += len(line)
+    return signs, beside
 
 
 def _read_markdown(text: str) -> _Found | None:
@@ -300,7 +322,7 @@ def _read_table(text: str) -> _Found | None:
             lengths = {min(len(row), len(columns)) if is_spaced else len(row) for row in rows}
             numbers = (all(map(_VALUE.fullmatch, each)) for each in zip(*rows, strict=False))
             is_certain = not is_spaced or (_is_aligned(whole) and (len(lines) < len(whole) or any(numbers)))
-            fits = len(columns) > 1 and lengths <= {len(columns), len(columns) - is_spaced}
+            fits = rows and len(columns) > 1 and lengths <= {len(columns), len(columns) - is_spaced}
             if fits and is_certain and all(map(_COLUMN.fullmatch, columns)):
                 first = dict(zip(map(str.strip, columns), rows[0], strict=False))
                 return f"table (rows: {len(rows)})", "\n".join(_shape([first])), 1

@@ -144,6 +144,7 @@ def with_arrival(breaks: Sequence[PrefixBreak], parts: PartsByDetail) -> tuple[P
         return tuple(breaks)
     ends = range(first + 1, len(parts.parts) + 1)
     request = next((end for end in ends if parts.parts[end - 1].awaits_answer), len(parts.parts))
-    if any(each.request <= request for each in breaks):
+    earlier = (each.request < request and each.reason != "tools" for each in breaks)
+    if any(earlier) or any(each.request == request for each in breaks):
         return tuple(breaks)
     return PrefixBreak(request, parts.parts[request - 1].turn, "recall", 0), *breaks

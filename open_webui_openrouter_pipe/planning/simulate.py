@@ -397,7 +397,8 @@ def simulate(
             request = replace(request, cutoffs=moved)
         previous, cutoffs = cutoffs, request.cutoffs
         found = Simulation(cutoffs, previous, retained, tuple(breaks))
-        decided.append((end, found))
+        if part.awaits_answer:  # the last one may go on otherwise
+            decided.append((end, found))
     del decided[:-KEPT_DECISIONS]
     return found
 

@@ -38,6 +38,8 @@ PASSAGE_CHARACTERS = 300
 """A longer line is divided."""
 INDEX_TERMS = 1_000_000
 """How many terms of texts a worker keeps, each about 125 bytes: those of some three million tokens of chats."""
+NUMBER_BITS = 256
+"""What a number takes in memory."""
 AUTHOR_CHARACTERS = 64
 
 _LINE = re.compile(r"[^\n]+\n*|\n+")
@@ -78,16 +80,20 @@ class ChatPassage:
         return self.start + len(self.text)
 
 
+Numbers: TypeAlias = tuple[int, ...] | int
+"""Of passages: a few of them, or the bits of many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Postings:
     """The passages of texts that follow each other, numbered from zero.
 
-    Of each term, `passages` has the bits of those that it stands in; `rare` are, by passage, the terms that stand in no
-    other. `bounds` are those of each text's passages, `firsts` the numbers of the texts' first passages, the last one
-    how many passages there are. `parts` are the numbers of the parts (turns) that the texts are of.
+    Of each term, `passages` has those that it stands in; `rare` are, by passage, the terms that stand in no other.
+    `bounds` are those of each text's passages, `firsts` the numbers of the texts' first passages, the last one how many
+    passages there are. `parts` are the numbers of the parts (turns) that the texts are of.
     """
 
-    passages: Mapping[str, int]
+    passages: Mapping[str, Numbers]
     rare: Mapping[int, Sequence[str]]
     bounds: Sequence[Sequence[int]]
     firsts: Sequence[int]
@@ -95,8 +101,10 @@ class Postings:
 
     @property
     def size(self) -> int:
-        """How many terms there are, which is what it takes in memory."""
-        return 1 + len(self.passages)
+        """What it takes in memory, in terms that stand in a few passages."""
+        of_bits = sum(each.bit_length() for each in self.passages.values() if isinstance(each, int))
+        of_numbers = sum(len(each) for each in self.passages.values() if isinstance(each, tuple))
+        return 1 + len(self.passages) + of_numbers // 4 + of_bits // 1_000
 
 
 TextIndex: TypeAlias = ContentCache[Postings]
@@ -152,29 +160,47 @@ def gather_turns(
 
 def _index(text: str, terms: TermsOfWords) -> Postings:
     """Cut a text into passages and find their terms."""
-    bounds, passages = passage_bounds(text), defaultdict[str, int](int)
+    bounds, passages = passage_bounds(text), defaultdict[str, list[int]](list)
     for number, (start, end) in enumerate(pairwise(bounds)):
-        for term in find_terms(text[start:end], terms):
-            passages[term] |= 1 << number
+        for term in dict.fromkeys(find_terms(text[start:end], terms)):
+            passages[term].append(number)
     return _postings(passages, [bounds], [0])
 
 
 def _join(texts: Sequence[Postings], parts: Sequence[int]) -> Postings:
-    passages, start = defaultdict[str, int](int), 0
+    passages, start = defaultdict[str, list[int]](list), 0
     for text in texts:
-        for term, bits in text.passages.items():
-            passages[term] |= bits << start
+        for term, numbers in text.passages.items():
+            found = _numbers(numbers) if isinstance(numbers, int) else numbers
+            passages[term].extend(map(start.__add__, found))
         start += text.firsts[-1]
     return _postings(passages, [text.bounds[0] for text in texts], parts)
 
 
-def _postings(passages: Mapping[str, int], bounds: Sequence[Sequence[int]], parts: Sequence[int]) -> Postings:
+def _postings(
+    passages: Mapping[str, list[int]], bounds: Sequence[Sequence[int]], parts: Sequence[int]
+) -> Postings:
     rare = defaultdict[int, list[str]](list)
-    for term, bits in passages.items():
-        if not bits & (bits - 1):
-            rare[bits.bit_length() - 1].append(term)
+    for term, numbers in passages.items():
+        if len(numbers) == 1:
+            rare[numbers[0]].append(term)
     firsts = accumulate((max(0, len(each) - 1) for each in bounds), initial=0)
-    return Postings(dict(passages), dict(rare), bounds, [*firsts], parts)
+    packed = {term: _packed(numbers) for term, numbers in passages.items()}
+    return Postings(packed, dict(rare), bounds, [*firsts], parts)
+
+
+def _packed(numbers: Sequence[int]) -> Numbers:
+    """Return numbers in order as what takes less memory."""
+    if len(numbers) * NUMBER_BITS < numbers[-1]:
+        return tuple(numbers)
+    found = bytearray(numbers[-1] // 8 + 1)
+    for number in numbers:
+        found[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(found, "little")
+
+
+def _bits(numbers: Numbers) -> int:
+    return numbers if isinstance(numbers, int) else reduce(or_, map((1).__lshift__, numbers), 0)
 
 
 def passage_bounds(text: str) -> tuple[int, ...]:
@@ -330,11 +356,12 @@ def search(groups: Sequence[SearchedTexts], query: Mapping[str, float], *, limit
             columns, found = _columns(source, start, end, rules), source.text[start:end]
             yield ChatPassage(source.turn, source.author, found, source.digest, start, columns), score
 
-    return Found(passages(), sums.largest, starts[-1])
+    largest = next((score for score, _ in sums.highest(1)), 0.0)
+    return Found(passages(), largest, starts[-1])
 
 
 def _weights(
-    query: Mapping[str, float], groups: Sequence[Mapping[str, int]], starts: Sequence[int]
+    query: Mapping[str, float], groups: Sequence[Mapping[str, Numbers]], starts: Sequence[int]
 ) -> BitSums:
     """Return what the passages of all groups have of the query's terms."""
     searched, sums = starts[-1], BitSums()
@@ -342,7 +369,7 @@ def _weights(
     for term, weight in query.items():
         having = 0
         for start, passages in zip(starts, groups, strict=False):
-            having |= passages.get(term, 0) << start
+            having |= _bits(passages.get(term, 0)) << start
         beside = (having << 1 | having >> 1) & all_bits & ~having
         whole = weight * (TERM_WEIGHT + rarity(having.bit_count(), searched))
         sums.add(having, whole)
@@ -369,15 +396,6 @@ class BitSums:
             while carry:
                 self._bits += [0] * (at + 1 - len(self._bits))
                 self._bits[at], carry, at = self._bits[at] ^ carry, self._bits[at] & carry, at + 1
-
-    @property
-    def largest(self) -> float:
-        """The highest sum."""
-        units, equal = 0, -1
-        for at, bits in reversed([*enumerate(self._bits)]):
-            if equal & bits:
-                units, equal = units | 1 << at, equal & bits
-        return units / WEIGHT_UNITS
 
     def highest(self, count: int) -> Iterator[tuple[float, int]]:
         """Yield the highest sums that are not zero, each with its number; of equal ones the first numbers."""

@@ -90,3 +90,27 @@ def test_a_long_output_is_not_counted_whole() -> None:
 
     state_fact("words of it " * 50_000, count)
     assert 16_000 <= max(counted) < 17_000
+
+
+@pytest.mark.parametrize(
+    "text", ['{"x":[],"a":' * 5_000 + "1" + "}" * 5_000, "[[]," * 3_000 + "1" + "]" * 3_000]
+)
+def test_what_is_nested_deeper_than_it_can_be_read_is_text(text: str) -> None:
+    """A request is planned all the same."""
+    assert state_fact(text).startswith("[Tool: text (characters: ")
+
+
+def test_a_table_has_rows() -> None:
+    """A quotation mark that is left open makes all lines the names of columns."""
+    assert "table" not in state_fact('a,"b\n' + "-+-|-=-+-\n" * 300 + 'c\nd\ne"\n')
+
+
+def test_only_lines_of_hunks_are_changes() -> None:
+    """Not what stands between patches; files that changed in name or mode alone count, and a list is no diff."""
+    patch = (
+        "diff --git a/a b/a\nold mode 100644\nnew mode 100755\n"
+        "diff --git a/b.py b/b.py\n--- a/b.py\n+++ b/b.py\n@@ -1,2 +1,2 @@\n-x\n+y\n \n\\ No newline\n"
+    )
+    mail = f"{patch}-- \n2.47\n\n" + "- a bullet of the next message\n" * 3
+    assert state_fact(mail * 8).startswith("[Tool: diff (files: 16, added: 8, removed: 8)]\n")
+    assert "diff" not in state_fact(patch + "- a bullet of a long list\n" * 60).partition("\n")[0]

@@ -192,3 +192,13 @@ def test_memory_moves_no_byte(settings: ContextSettings) -> None:
         warm = planned(asked, settings, known, given)
         assert (warm.items, warm) == (cold.items, cold)
         memory.summaries.update(known.summaries)
+
+
+@pytest.mark.parametrize("size", [1_500, 4_000])
+def test_a_chat_that_ended_with_an_answer_goes_on_as_a_new_one(size: int) -> None:
+    """An answer that was to be continued is no request of the longer chat: nothing is decided by it."""
+    turns = [[*turn(at, rounds=1)[:-1], answer(words(size, str(at)), f"m{at}")] for at in range(4)]
+    seen, model = new_memory(), replace(MODEL, window_tokens=16_000)
+    planned(history(*turns), WHOLE, seen, model=model)
+    asked = history(*turns, turn(4)[:1])
+    assert planned(asked, WHOLE, seen, model=model) == planned(asked, WHOLE, new_memory(), model=model)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
 
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.money.audit import sent_bill
 from open_webui_openrouter_pipe.planning.plan import Plan, Step
+from open_webui_openrouter_pipe.planning.planner import ModelTerms, plan
 from open_webui_openrouter_pipe.recall.excerpts import HEADING
+from open_webui_openrouter_pipe.recall.tool import RECALL_TOOL
 from open_webui_openrouter_pipe.responses.items import Item, is_message
 from open_webui_openrouter_pipe.summaries.summary import message_text
 from tests.planning.language import Case, words
-from tests.support.chats import answer, call, history, output, system, user
+from tests.support.chats import SYSTEM, Memory, answer, call, history, output, system, user
 
 PRUNE = "now context_strategy=prune recall=True"
 QUESTION = "Which password has the wifi for guests?"
@@ -129,3 +135,26 @@ def test_quotations_give_way_to_what_is_restored(turns: int, then: str) -> None:
         kept.append(len(case.plan_written().cutoffs.restored))
     assert kept[0] == kept[1]
     assert kept[0] or then
+
+
+def test_the_tool_that_comes_after_other_tools_went_is_announced() -> None:
+    """Tools that give way leave nothing to look up: what is cut later brings the tool."""
+    tools = tuple(
+        {"name": name, "description": "word " * size} for name, size in (("a", 2_500), ("b", 1_500))
+    )
+    results = ("short", "line of text\n" * 900)
+    rounds = [(call(f"c{at}"), output(f"c{at}", result)) for at, result in enumerate(results)]
+    items = [user("word " * 1_800), *chain.from_iterable(rounds)]
+    memory, breaks = Memory(), []
+    for end in (1, 3, 5):
+        chat = history(items[:end])
+        built = build_conversation(chat.items, chat.turn_of_item, instructions=[SYSTEM])
+        fitted = plan(
+            replace(built, tools=(*tools, RECALL_TOOL), optional_tools=("a", "b")),
+            ContextSettings(recall=True, recall_tool=True),
+            model=ModelTerms("vendor/model", 8_192),
+            counter=TokenCounter(memory.counts),
+            caches=memory.caches,
+        )
+        breaks.append(([each.reason for each in fitted.new_breaks], bool(fitted.unoffered_tools)))
+    assert breaks == [(["tools"], True), ([], True), (["recall"], False)]

@@ -164,3 +164,14 @@ def test_a_text_is_indexed_once() -> None:
         assert search(texts, asked, index) == first
         assert index.get(texts[0].digest) is kept is not None
     assert len(index) == 8
+
+
+def test_an_index_takes_what_its_text_takes() -> None:
+    """Words that stand in one line of thousands are numbers, not bits; words of every line are bits."""
+    lines = 5_000
+    text = "".join(f"line row{at}\n" for at in range(lines))
+    (searched,) = gather_turns(new_index(), sources(text), TermsOfWords())
+    found, kept = searched.postings, searched.postings.passages
+    assert isinstance(kept["line"], int)
+    assert sum(isinstance(numbers, tuple) for numbers in kept.values()) > 0.8 * lines
+    assert found.size < 1.5 * lines
