@@ -55,14 +55,18 @@ _HEADING = re.compile(r"^(#{1,6} \S.*)(\n(?:[ \t]*$|[A-Z][a-z]|[*>|] |\d+\. ))?"
 _SQL = re.compile(
     r"(?:\s|--[^\n]*+\n)*+"  # after comments
     r"(?:"
-    r"create (?:(?:or replace|temp|temporary|unique) ){0,2}(?:table|index|view|trigger)\b"
+    r"create "
+    r"(?:(?:or replace|temp|temporary|unique) ){0,2}"
+    r"(?:table|index|view|trigger)\b"
     r"|insert into \S"
     r"|delete from \S"
     r"|update \S{1,99} set\b"
     r"|pragma \w"
     r"|begin\b[^;\n]{0,20};"
     r"|with \w{1,99} as ?\("
-    r"|select\b[^;]{1,999}?\sfrom\s+\S{1,99}\s*(?:;|where\b|join\b|group\b|order\b)"
+    r"|select\b[^;]{1,999}?\s"
+    r"from\s+\S{1,99}\s*"
+    r"(?:;|where\b|join\b|group\b|order\b)"
     r")",
     re.IGNORECASE,
 )

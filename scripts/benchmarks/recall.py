@@ -168,6 +168,7 @@ def _asking(chat: RecallChat, every: int) -> RecallChat:
             if told and turn % every == 0:
                 text = told[0].question
                 facts.remove(told[0])
+                facts.append(told[0])
             said = [fact.passage for fact in chat.facts if fact.turn == turn and fact.kind == "user"]
             text = "\n".join([*said, text])
         messages.append({**each, "content": text})
