@@ -25,7 +25,7 @@ _SECRETS: Final = (
         r"eyJ[\w-]{8,4000}+\.[\w-]{8,4000}+\.[\w-]{0,4000}+)"
     ),
     re.compile(r"(?<=\bBearer )(?=[A-Za-z._~+/=-]{0,400}+\d)(?P<value>[\w.~+/=-]{8,4000}+)"),
-    re.compile(r"(?<=://)[^\s/:@\"']{0,80}+:(?P<value>[^\s/?#\"'`]{1,200})(?=@)"),
+    re.compile(r"(?:(?<=://)|(?<=:\\/\\/))[^\s/:@\"']{0,80}+:(?P<value>[^\s/?#\"'`]{1,200})(?=@)"),
     re.compile(
         rf"\b(?:curl\b{_OPTIONS}(?:-u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"']{{1,80}}+:|"
         rf"(?:mysql|mariadb)\w{{0,9}}+{_OPTIONS}-p[\"']?|redis-cli\b{_OPTIONS}-a ?[\"']?|"
