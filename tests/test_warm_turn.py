@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ import sqlalchemy as sa
 from scripts import budgets
 from scripts.harness.page import Page, PipeInProcess
 from scripts.paths import PACKAGE
+from tests.support.profiling import calls_noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,18 +40,13 @@ def entered() -> Iterator[set[CodeType]]:
     codes: set[CodeType] = set()
     folder = f"{PACKAGE}/"
 
-    def note(frame: FrameType, event: str, _: object) -> None:
+    def note(frame: FrameType) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(folder) and not code.co_name.endswith("comp>"):
+        if code.co_filename.startswith(folder) and not code.co_name.endswith("comp>"):
             codes.add(code)
 
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
+    with calls_noted(note):
         yield codes
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
 
 
 @contextmanager

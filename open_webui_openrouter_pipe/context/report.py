@@ -167,9 +167,7 @@ def _parts(plan: Plan) -> Mapping[PartName, int]:
     found["tools"] = counter.tools(tools).tokens
     found["summaries"] = _text_tokens(counter, summaries)
     found["recalled"] = _text_tokens(counter, plan.recalled.entries)
-    found["shortened"] = _text_tokens(
-        counter, parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored)
-    )
+    found["shortened"] = _text_tokens(counter, cutoffs.note(parts))
     for at, part in enumerate(parts.parts):
         sent = parts.entries(cutoffs.level_of(at), at)
         found["verbatim" if sent == part.entries else "shortened"] += _text_tokens(counter, sent)

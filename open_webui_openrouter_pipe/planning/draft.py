@@ -373,7 +373,7 @@ class Draft:
         parts, conversation, counter = self.parts, self.conversation, self.parts.counter
         cutoffs, end, current = self._simulation.cutoffs, len(parts.parts), parts.current
         summaries = parts.summaries.tokens(parts.segments_before(cutoffs.replaced))
-        note = self._tokens(parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored))
+        note = self._tokens(cutoffs.note(parts))
 
         def tokens(start: int, end: int) -> int:
             return sum(self._tokens(parts.entries(cutoffs.level_of(at), at)) for at in range(start, end))
@@ -401,7 +401,7 @@ class Draft:
         entries = [
             *conversation.instructions,
             *summaries,
-            *parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored),
+            *cutoffs.note(parts),
         ]
         first = min(cutoffs.dropped, *cutoffs.restored, parts.current)
         starts = [len(entries)] * first

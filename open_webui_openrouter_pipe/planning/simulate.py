@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from ..conversation.budget import ContextSettings
+from ..conversation.conversation import DigestedItem
 from ..conversation.slash import Compact, Discard, Restore, covers
 from ..responses.items import is_function_call_output
 from .detail import KEPT_DECISIONS, SENT_LEVELS, DetailLevel, PartsByDetail
@@ -114,10 +115,14 @@ class Cutoffs:
         """How many parts are not sent themselves, summarized ones included."""
         return self.ends[DetailLevel.DROPPED]
 
+    def note(self, parts: PartsByDetail) -> tuple[DigestedItem, ...]:
+        """Return the message that stands in for the dropped parts, if there is one."""
+        return parts.note(self.summarized, self.dropped, self.restored)
+
 
 def own_tokens(parts: PartsByDetail, cutoffs: Cutoffs) -> int:
     """Return what stands for words of earlier turns: summaries at most, the note, results stated as facts."""
-    written = [*parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored)]
+    written = [*cutoffs.note(parts)]
     for number in range(cutoffs.dropped, min(parts.current, cutoffs.ends[DetailLevel.TOOL_FACTS])):
         said = {entry.digest for entry in parts.parts[number].entries}
         sent = parts.entries(cutoffs.level_of(number), number)
@@ -182,9 +187,7 @@ class SimulatedRequest:
     def tokens(self, cutoffs: Cutoffs | None = None) -> int:
         """Return the request's size with these cutoffs or its own; summaries count with the most they may take."""
         cutoffs = cutoffs or self.cutoffs
-        note = self.parts.counter.entries(
-            self.parts.note(cutoffs.summarized, cutoffs.dropped, cutoffs.restored)
-        )
+        note = self.parts.counter.entries(cutoffs.note(self.parts))
         return self.fixed_tokens(cutoffs) + note.tokens + self.parts_tokens(cutoffs)
 
     def largest_tokens(self, cutoffs: Cutoffs | None = None) -> int:

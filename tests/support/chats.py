@@ -7,8 +7,6 @@ outputs of all sizes and forms, reasoning, rules, turns without an answer.
 from __future__ import annotations
 
 import json
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,6 +23,7 @@ from open_webui_openrouter_pipe.planning.simulate import MissingSummaryMode, _de
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
+from tests.support.profiling import calls_noted
 
 
 def user(text: str) -> InputMessage:
@@ -157,17 +156,12 @@ def simulated_requests() -> Iterator[list[int]]:
     """The requests that are simulated meanwhile, by their parts, in threads that start meanwhile, too."""
     found: list[int] = []
 
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is _decide.__code__:
+    def note(frame: FrameType) -> None:
+        if frame.f_code is _decide.__code__:
             found.append(frame.f_locals["request"].end)
 
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
+    with calls_noted(note):
         yield found
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
 
 
 SYSTEM = system("You are brief. Never guess.")
