@@ -34,6 +34,7 @@ from .planning.plan import Plan
 from .planning.recall import without_tools
 from .ports import Model, Responses, Show
 from .recall.tool import RECALL_TOOL
+from .store.artifacts import RunningReasoning
 from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
@@ -67,11 +68,13 @@ class Assembly:
         spending = self._spending(composer, models)
         fitter = self._fitter(composer, models, spending, stores)
         # Of a task, and of a caller without a page, nothing is kept, and they find what is durable.
-        store, persistence = stores.durable, NO_PERSISTENCE
+        store, persistence = stores.durable, replace(NO_PERSISTENCE, within_turn=call.task is None)
         if call.keeps:
             store, persistence = stores.saved, settings.persistence
         elif call.is_unsaved:
             store, persistence = stores.unsaved, settings.persistence.of_unsaved
+        if persistence.reasoning == "disabled":
+            store = RunningReasoning(store, stores.running, call.message_id)
         ports = Ports(
             responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self.channel.put),
             requests=composer,
@@ -90,6 +93,8 @@ class Assembly:
             self.channel,
             base_system_prompt=call.base_system_prompt,
             base_user_prompt=call.base_user_prompt,
+            fallbacks=composer.model_ids[1:],
+            never_reasons=bool(models[0] and models[0].never_reasons),
             has_attachments=call.has_attachments,
             memory=worker.memory,
             fitter=fitter,

@@ -46,7 +46,8 @@ class RequestOrigin:
 class Artifact:
     """An item that we keep sealed because the host does not keep it, or not whole; found only by its `user_id`.
 
-    `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the model id that wrote it.
+    `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the id of the model that wrote it,
+    `provider` who served that, and `prompt` the name of the system prompt that it was written under ("" for unknown).
     """
 
     id: str
@@ -56,6 +57,8 @@ class Artifact:
     kind: str
     model: str
     item: Item
+    provider: str = ""
+    prompt: str = ""
 
 
 LoadedArtifacts: TypeAlias = Mapping[str, Artifact | MissingArtifact]
@@ -159,6 +162,11 @@ class Model:
     reasoning_is_mandatory: bool = False
     canonical_id: str = ""
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
+
+    @property
+    def never_reasons(self) -> bool:
+        """Whether the catalogue says that it does not reason; one that lists no parameters may."""
+        return bool(self.supported_parameters) and not self.reasons
 
     @property
     def writes(self) -> bool:

@@ -111,11 +111,15 @@ class Host:
 
 
 class Stores(NamedTuple):
-    """The stores with the keys of some settings: artifacts that are durable, of saved chats, and of unsaved ones."""
+    """The stores with the keys of some settings: artifacts that are durable, of saved chats, and of unsaved ones.
+
+    `running` holds reasoning that is kept for its turn alone.
+    """
 
     durable: ArtifactStore
     saved: ArtifactStore
     unsaved: ArtifactStore
+    running: ArtifactStore
     summaries: Summaries
     prompts: Prompts | None
 
@@ -173,7 +177,7 @@ class Worker:
         self._rows: RowStore = SqlRows(host.database)
         if host.redis:
             self._rows = CachedRows(self._rows, host.redis, self.own.start)
-        self._unsaved_rows = UnsavedRows()
+        self._unsaved_rows, self._running_rows = UnsavedRows(), UnsavedRows()
         self._next_sweep_look_seconds = self.loop.time()
         self.listings: dict[ClientSettings, ModelListing] = {}
         self._keyed_stores: dict[StoreSettings, Stores] = {}
@@ -225,6 +229,7 @@ class Worker:
                     durable=SealedArtifacts(self._rows, keyring),
                     saved=SealedArtifacts(SavedRows(self._rows, self._unsaved_rows), keyring),
                     unsaved=SealedArtifacts(self._unsaved_rows, keyring),
+                    running=SealedArtifacts(self._running_rows, keyring),
                     summaries=SealedSummaries(database, keyring) if has_key else self.unsaved_summaries,
                     prompts=SealedPrompts(database, keyring) if has_key else None,
                 )

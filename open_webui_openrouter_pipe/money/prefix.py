@@ -23,7 +23,7 @@ from ..conversation.conversation import DigestedItem, content_digest, digest_ite
 from ..history.artifacts import ANTHROPIC, model_family
 from ..planning.plan import Plan
 from ..responses.effects import Usage
-from ..responses.items import Item, is_message
+from ..responses.items import Item, is_message, is_reasoning
 from ..responses.values import as_list, as_object
 from .prices import CacheRule, Prices, cacheable_tokens, next_input
 
@@ -132,12 +132,19 @@ def digests_of(
     breakpoints: Sequence[int] = (),
     answer: str,
     new_prompt: bool = False,
+    drops_reasoning: bool = False,
 ) -> Digests:
-    """Name what is sent of a plan; `tokens` are the sizes of the tools and of all up to each item."""
+    """Name what is sent of a plan; `tokens` are the sizes of the tools and of all up to each item.
+
+    `drops_reasoning` says that the next turn has no reasoning of this one.
+    """
     items, quoted, completed = plan.items, plan.recalled.entries, min(plan.marks.completed, len(plan.items))
     roles = [item["role"] if is_message(item) else "assistant" for item in items]
     said = [at for at in range(completed) if roles[at] in {"assistant", "user"}]
     opening = range(completed, [*roles, "assistant"].index("assistant", completed))
+    lasting = plan.starts[plan.parts.current + 1] - len(quoted) if quoted else len(items)
+    if drops_reasoning:
+        lasting = next((at for at in range(completed, lasting) if is_reasoning(items[at])), lasting)
     return Digests(
         settings={name: _number(content_digest(value)) for name, value in _settings_of(body)},
         tools=[_number(content_digest(tool)) for tool in as_list(body.get("tools"))],
@@ -149,7 +156,7 @@ def digests_of(
             [*_beginnings(plan.entries[at])] if at == completed or roles[at] == "user" else []
             for at in opening
         ],
-        lasting=plan.starts[plan.parts.current + 1] - len(quoted) if quoted else len(items),
+        lasting=lasting,
         tokens=array("d", tokens),
         breaks=tuple([(each.request, each.turn, each.reason) for each in plan.prefix_breaks]),
         own_breaks=len(plan.new_breaks),

@@ -223,14 +223,24 @@ class Spending:
         self._message = f"{self.origin.chat_id}\n{self.origin.message_id}"
         self._key = cache_key(self.origin.user_id, self._message)
 
-    async def open(self, plan: Plan, request: Request, notify: Show, *, new_prompt: bool = False) -> None:
+    async def open(
+        self,
+        plan: Plan,
+        request: Request,
+        notify: Show,
+        *,
+        new_prompt: bool = False,
+        drops_reasoning: bool = False,
+    ) -> None:
         """Ask for what is expensive, and hold what the request may cost at most, before it is sent.
 
-        `new_prompt` says that the system prompt is announced to be another one than the chat's last.
+        `new_prompt` says that the system prompt is announced to be another one than the chat's last, `drops_reasoning`
+        that the reasoning of this turn is sent in no later one.
         Raises SpendingDeclined, and SpendingLimitReached.
         """
         memory, origin = self.services.planner.memory, self.origin
-        self.sent = sent = await self._expect(plan, request, new_prompt=new_prompt)
+        announced = {"new_prompt": new_prompt, "drops_reasoning": drops_reasoning}
+        self.sent = sent = await self._expect(plan, request, **announced)
         last = memory.last_requests(origin.user_id, origin.chat_id, origin.model)
         of_preset = [each for each in last if each.preset == sent.preset]
         try:
@@ -304,8 +314,11 @@ class Spending:
         scale = expected.input_tokens / max(1.0, tokens[-1])
         return max(0, bisect_right([each * scale for each in tokens], expected.cached_tokens) - 1)
 
-    async def _expect(self, plan: Plan, request: Request, *, new_prompt: bool = False) -> LastRequest:
-        """Name a request, and forecast what its input will be billed as if it is sent now."""
+    async def _expect(self, plan: Plan, request: Request, **announced: bool) -> LastRequest:
+        """Name a request, and forecast what its input will be billed as if it is sent now.
+
+        What is `announced` is what `digests_of` takes.
+        """
         planner, origin = self.services.planner, self.origin
         prices = self.model.prices if self.model else NO_PRICES
         counter = await planner.counter(origin.model)
@@ -323,7 +336,7 @@ class Spending:
             [*accumulate(sizes)],
             breakpoints=[pieces - 1 for pieces in request.breakpoints],  # the tools are the first piece
             answer=origin.message_id,
-            new_prompt=new_prompt,
+            **announced,
         )
         # pictures take longer than the event loop may wait
         digests = await asyncio.to_thread(name) if plan.counts.media else name()

@@ -218,6 +218,19 @@ def test_what_stands_there_for_one_turn_alone_is_no_change() -> None:
     assert found(last, sent(other, plan, turn=2)) == FoundBreak("turn 3", "edit")
 
 
+def test_reasoning_that_is_kept_for_its_turn_alone_is_no_change() -> None:
+    """The next turn does without it, as was said; unless it was said, its place is named."""
+    before = history([user("one"), reasoning(), call("c1"), output("c1", "rows")])
+    after = history(
+        [user("one"), call("c1"), output("c1", "rows"), answer("first")],
+        [user("two")],
+    )
+    plan, now = planned(before), digests(after)
+    last = digests_of({"tools": TOOLS}, plan, [1.0] * 5, answer="0", drops_reasoning=True)
+    assert found(last, now) is None
+    assert found(digests(before), now) == FoundBreak("turn 1", "edit")
+
+
 def test_a_question_that_is_gone_is_found() -> None:
     """Though the same words follow it in an instruction: they do not begin a turn."""
     chat = history([user("the"), system("the")], [user("the")])

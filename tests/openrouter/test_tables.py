@@ -90,7 +90,7 @@ def summaries(provider: Any, model_id: str, writer_id: str, held: Any) -> Any:
     """Who may see the data holds for every model, the order of providers for the chat's own, limits as held."""
     given = {"provider": provider, "user": "u", "safety_identifier": "s", "temperature": 1, "session_id": "k"}
     sent = controls.summary_parameters(given, model_id=model_id, writer_id=writer_id, held=held)
-    asker = {"user": "u", "safety_identifier": "s", "reasoning_effort": "low"}
+    asker = {"user": "u", "safety_identifier": "s", "session_id": "k", "reasoning_effort": "low"}
     assert sent == {"provider": sent["provider"], **asker}
     return sent["provider"]
 
