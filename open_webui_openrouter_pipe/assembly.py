@@ -83,6 +83,7 @@ class Assembly:
             files=worker.host.files if self.library.saved_for else None,
             fill=self.library.fill,
             downloads=self.library.downloads,
+            find=self.permitted.find,
         )
         worker.admission.settings = settings.admission
         return TurnRunner(
@@ -154,6 +155,7 @@ class Assembly:
             call.ask if call.in_chat else None,
             call.time_zone,
             CostCeiling(models, self.permitted.offered, composer.most_searches),
+            find=self.permitted.find,
         )
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:

@@ -194,6 +194,22 @@ class Model:
         return not self.input_modalities or modality in self.input_modalities
 
 
+FindModel: TypeAlias = Callable[[str], Model | None]
+"""Returns a model of the catalogue by its id or canonical id; of a variant without a row, the model's."""
+
+
+def other_model(asked: str, served: str, find: FindModel) -> str:
+    """Return the id of the model that answered where it is not the one that was asked for, otherwise "".
+
+    So it is behind routers, presets, variants and aliases, and with fallbacks. A model's dated name is the model.
+    """
+    row, wanted = find(served) if served else None, find(asked)
+    if wanted and served == wanted.canonical_id and asked == wanted.id:
+        return ""
+    name = row.id if row and served == row.canonical_id else served
+    return "" if name == asked else name
+
+
 @dataclass(frozen=True, slots=True)
 class FileContent:
     """A file as it is: its name, its media type (lower case, without parameters), its bytes."""

@@ -208,6 +208,11 @@ def model_family(model_id: str | None) -> str | None:
     return _FAMILY_ALIASES.get(author, author) if slash and author and "@" not in author else None
 
 
+def plain_id(model_id: str | None) -> str:
+    """Return the id of a model without variant and preset, "" for none."""
+    return (model_id or "").partition("@")[0].partition(":")[0]
+
+
 def maker_of(item: Any) -> str | None:
     """Return the family that seals reasoning of this item's format, None for plain text and unknown formats."""
     return FORMAT_FAMILIES.get(as_text(as_object(item).get("format")))
@@ -266,8 +271,9 @@ class Reader:
             return "for a model that does not reason"
         family = self.writer_family(stored.model)
         known = maker or (None if family == ROUTER else family)
+        is_same = plain_id(stored.model) == plain_id(self.model_id)
         # Behind a router, who reads it is unknown: only what nobody has sealed may be sent.
-        is_accepted = maker is None if self.family == ROUTER else known in {None, self.family}
+        is_accepted = maker is None if self.family == ROUTER else is_same or known in {None, self.family}
         if self.family is not None and not is_accepted:
             return "written by another family of models"
         # With the system prompt all that follows is read anew, so that nothing is lost with what cannot be valid.

@@ -40,6 +40,17 @@ _FOR_MESSAGES: Final = frozenset({"reasoning", "tool_choice", "parallel_tool_cal
 
 
 @dataclass(frozen=True, slots=True)
+class Announced:
+    """What a turn announces beside its plan: another system prompt, and that no later turn has its reasoning."""
+
+    new_prompt: bool = False
+    drops_reasoning: bool = False
+
+
+NOTHING_ANNOUNCED: Final = Announced()
+
+
+@dataclass(frozen=True, slots=True)
 class Digests:
     """What was sent, as numbers that name it.
 
@@ -131,19 +142,15 @@ def digests_of(
     *,
     breakpoints: Sequence[int] = (),
     answer: str,
-    new_prompt: bool = False,
-    drops_reasoning: bool = False,
+    announced: Announced = NOTHING_ANNOUNCED,
 ) -> Digests:
-    """Name what is sent of a plan; `tokens` are the sizes of the tools and of all up to each item.
-
-    `drops_reasoning` says that the next turn has no reasoning of this one.
-    """
+    """Name what is sent of a plan; `tokens` are the sizes of the tools and of all up to each item."""
     items, quoted, completed = plan.items, plan.recalled.entries, min(plan.marks.completed, len(plan.items))
     roles = [item["role"] if is_message(item) else "assistant" for item in items]
     said = [at for at in range(completed) if roles[at] in {"assistant", "user"}]
     opening = range(completed, [*roles, "assistant"].index("assistant", completed))
     lasting = plan.starts[plan.parts.current + 1] - len(quoted) if quoted else len(items)
-    if drops_reasoning:
+    if announced.drops_reasoning:
         lasting = next((at for at in range(completed, lasting) if is_reasoning(items[at])), lasting)
     return Digests(
         settings={name: _number(content_digest(value)) for name, value in _settings_of(body)},
@@ -164,7 +171,7 @@ def digests_of(
         omitted_tools=plan.omitted_tools,
         answer=answer,
         turns=array("L", _turns_of(plan)),
-        new_prompt=new_prompt,
+        new_prompt=announced.new_prompt,
         breakpoints=breakpoints,
     )
 

@@ -169,11 +169,13 @@ class ModelListing:
         return self.rows.value or _NO_MODELS
 
     def find(self, model_id: str) -> Model | None:
-        """Return a model by its id; variants (`:free`, `@preset/x`) and `~` aliases fall back to a base."""
+        """Return a model by its id or canonical id; variants (`:free`, `@preset/x`) and `~` aliases have a base."""
         plain = model_id.partition("@")[0]
         base = plain.partition(":")[0]
         names = (model_id, plain, base, base.removeprefix("~"), f"~{base}")
-        return next(filter(None, map(self.models.get, names)), None)
+        found = next(filter(None, map(self.models.get, names)), None)
+        dated = (row for row in self.models.values() if row.canonical_id in {plain, base} - {""})
+        return found or min(dated, key=lambda row: len(row.id), default=None)
 
     async def offered(self, offer: OfferSettings) -> tuple[Model, ...]:
         """Return the offered models, in the order and with the names that are shown."""

@@ -18,6 +18,7 @@ from .effects import (
     ResponseFailed,
     ResponseFinished,
     TextName,
+    read_served,
     read_usage,
     terminal_event,
 )
@@ -86,13 +87,14 @@ class Reducer:
             response_id=self._response_id,
             items=tuple(cast("Item", draft.finished) for draft in self._drafts.all),
             usage=read_usage(response.get("usage")),
+            served=read_served(event),
         )
         return [*effects, terminal]
 
     def _fail(self, failure: Failure, event: Event) -> list[Effect]:
         effects = self._finish(event, "incomplete")
         usage = read_usage(as_object(event.get("response")).get("usage"))
-        return [*effects, ResponseFailed(failure, self._response_id, usage)]
+        return [*effects, ResponseFailed(failure, self._response_id, usage, read_served(event))]
 
     def _finish(self, event: Event, ending: Ending) -> list[Effect]:
         """Complete the items by the terminal event's output, the authority over what was streamed; finish all."""

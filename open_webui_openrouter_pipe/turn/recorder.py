@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from ..errors import AttachmentUnavailable, StoreError, StoreUnavailable
-from ..history.artifacts import normalize_persisted_item
+from ..history.artifacts import PROVIDER_BOUND, maker_of, normalize_persisted_item
 from ..history.markers import item_id, name_call
 from ..ports import Artifact, ArtifactStore, Downloads, FileContent, Files, RequestOrigin
 from ..responses.items import (
@@ -147,6 +147,17 @@ class Recorder:
             where = (ulid, of.user_id, of.chat_id, of.message_id, valid["type"], of.model)
             prompt = self.prompt if is_reasoning(valid) else ""
             self._unsaved[index] = Artifact(*where, valid, prompt=prompt)
+
+    def note_writer(self, model: str, provider: str) -> None:
+        """Note which model has written the items, and who served it: that is known with the end alone.
+
+        What is durable by then is stored again where it matters: of another model, or sealed for one provider.
+        """
+        for index, artifact in {**self.saved, **self._unsaved}.items():
+            known = replace(artifact, model=model or artifact.model, provider=provider)
+            is_bound = provider and maker_of(artifact.item) in PROVIDER_BOUND
+            if index in self._unsaved or is_bound or known.model != artifact.model:
+                self._unsaved[index] = known
 
     async def save(self) -> tuple[str, ...]:
         """Make what was kept since the last save durable, in one batch; return the ids to show.

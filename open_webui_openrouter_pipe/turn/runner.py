@@ -21,6 +21,7 @@ from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.reading import History, read_history
 from ..history.steady import SteadyPrompt, steady_prompt
 from ..history.turn import BuiltHistory
+from ..money.prefix import Announced
 from ..planning.plan import Plan
 from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
 from ..responses.items import Item
@@ -319,13 +320,15 @@ class TurnRunner:
             Recorder(ports.store, origin, self.persistence, ports.new_id, taken, names, built.prompt),
             PictureStorage(ports.files, origin, ports.downloads),
             self.memory.reported,
+            ports.find,
             own,
         )
-        new_prompt, answer = bool(built.steady and built.steady.change == "new"), round_.answer
-        drops = self.persistence.reasoning == "disabled" or model_family(origin.model) == ROUTER
-        await self.spending.open(
-            plan, request, self.channel.put, new_prompt=new_prompt, drops_reasoning=drops
+        answer = round_.answer
+        announced = Announced(
+            new_prompt=bool(built.steady and built.steady.change == "new"),
+            drops_reasoning=self.persistence.reasoning == "disabled" or model_family(origin.model) == ROUTER,
         )
+        await self.spending.open(plan, request, self.channel.put, announced)
         try:
             await round_.run(request.body)
         finally:

@@ -19,6 +19,7 @@ from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, Cont
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, digest_item, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.money.prefix import (
+    Announced,
     Digests,
     FoundBreak,
     LastRequest,
@@ -226,7 +227,9 @@ def test_reasoning_that_is_kept_for_its_turn_alone_is_no_change() -> None:
         [user("two")],
     )
     plan, now = planned(before), digests(after)
-    last = digests_of({"tools": TOOLS}, plan, [1.0] * 5, answer="0", drops_reasoning=True)
+    last = digests_of(
+        {"tools": TOOLS}, plan, [1.0] * 5, answer="0", announced=Announced(drops_reasoning=True)
+    )
     assert found(last, now) is None
     assert found(digests(before), now) == FoundBreak("turn 1", "edit")
 
