@@ -159,9 +159,18 @@ class Model:
     description: str = ""
     created: int = 0
     expires: str = ""
-    reasoning_is_mandatory: bool = False
+    reasoning_is_mandatory: bool | None = None
     canonical_id: str = ""
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
+    alias_of: str = ""
+    """The model that this name stands for at present; empty for a name of its own."""
+    is_chat: bool = True
+    """Whether it answers at once to a chat: not for batches, speech and what only endpoints of their own serve."""
+
+    @property
+    def real_id(self) -> str:
+        """Its own id, or that of the model that it stands for."""
+        return self.alias_of or self.id
 
     @property
     def never_reasons(self) -> bool:

@@ -211,7 +211,7 @@ class Worker:
                 self.client(without_key).get,
                 start=self.own.start,
                 base_url=settings.base_url,
-                has_key=bool(settings.api_key),
+                api_key=settings.api_key,
                 folder=folder / _CATALOGUE_FOLDER if folder else None,
             )
         return self.listings[settings]

@@ -363,7 +363,8 @@ class Spending:
         # pictures take longer than the event loop may wait
         digests = await asyncio.to_thread(name) if plan.counts.media else name()
         now_seconds = planner.memory.clock()
-        rule = CacheRule.of(origin.model, prices, long=request.is_kept_long)
+        real_id = self.model.real_id if self.model and self.model.alias_of else origin.model
+        rule = CacheRule.of(real_id, prices, long=request.is_kept_long)
         last = planner.memory.last_requests(origin.user_id, origin.chat_id, origin.model)
         read_once = next(filter(_WAS_READ_ONCE, last), None)
         usage = expected_input(digests, rule, read_once, now_seconds=now_seconds)
