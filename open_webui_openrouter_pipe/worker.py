@@ -23,7 +23,7 @@ from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
 from .money.limits import Group
 from .openrouter.client import ClientSettings, OpenRouterClient
-from .openrouter.connections import AddressBreaker, Connections
+from .openrouter.connections import AddressBreaker, open_client
 from .openrouter.listing import ModelListing
 from .ports import ArtifactStore, Files, Prompts, Summaries
 from .settings import Settings, StoreSettings, has_proxy
@@ -130,9 +130,9 @@ class OwnedResources:
     def __init__(
         self, host: Host, transport: httpx.AsyncBaseTransport | None, clock: Callable[[], float]
     ) -> None:
-        """Behind a proxy, httpx's own pool is used, which finds its way there."""
+        """`transport` replaces the network, and `clock` the time in epoch seconds."""
         self.database = database = host.database
-        self.http = httpx.AsyncClient(transport=transport or (None if has_proxy() else Connections()))
+        self.http = open_client(transport, has_proxy=has_proxy())
         self.audit, self.calibrations = AuditLog(database), StoredCalibrations(database)
         self.ledger = SpendingLedger(database, clock=lambda: int(clock()))
         self.tasks: set[asyncio.Task[None]] = set()
