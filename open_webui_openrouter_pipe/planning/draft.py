@@ -15,6 +15,7 @@ from typing import Any, cast
 from ..conversation.budget import BUILT_IN_TOOLS, Budget, ContextShare, Strategy
 from ..conversation.conversation import Conversation, DigestedItem, digest_item
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts, truncate_to_tokens
+from ..history.artifacts import ANTHROPIC, maker_of
 from ..recall.search import TextIndex
 from ..responses.items import Item
 from ..summaries.segments import SummaryTarget
@@ -38,6 +39,7 @@ from .simulate import (
     BreakReason,
     Cutoffs,
     Policy,
+    PrefixBreak,
     SimulatedRequest,
     Simulation,
     SimulationTerms,
@@ -357,7 +359,8 @@ class Draft:
         previous, opens_turn = self._simulation.previous, len(self.parts.parts) - self.parts.current <= 1
         before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
         recalled = NOTHING_RECALLED if opens_turn else self._quoted(previous)
-        entries, starts = before._entries(previous, recalled)  # noqa: SLF001 - the same class
+        earlier = [each for each in self._simulation.breaks if each.request < len(self.parts.parts)]
+        entries, starts = before._entries(previous, recalled, earlier)  # noqa: SLF001 - the same class
         marks = before._marks(previous, previous, starts)  # noqa: SLF001 - the same class
         if opens_turn:
             entries = entries[: starts[self.parts.current]]
@@ -393,10 +396,19 @@ class Draft:
         yield ContextShare("current tool calls", tokens(current + 1, end), droppable=False)
 
     def _entries(
-        self, cutoffs: Cutoffs, recalled: Recalled = NOTHING_RECALLED
+        self,
+        cutoffs: Cutoffs,
+        recalled: Recalled = NOTHING_RECALLED,
+        breaks: Sequence[PrefixBreak] | None = None,
     ) -> tuple[list[DigestedItem], list[int]]:
-        """Return the entries in their order, and how many come before each part and at the end."""
+        """Return the entries in their order, and how many come before each part and at the end.
+
+        Thinking that is bound to the conversation before it is left out of the turns before the last of the `breaks`,
+        which has changed that; nothing that was the same until then is cached behind it.
+        """
         parts, conversation = self.parts, self.conversation
+        breaks = self._simulation.breaks if breaks is None else breaks
+        bound_until = breaks[-1].turn if breaks else 0
         summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
         entries = [
             *conversation.instructions,
@@ -409,7 +421,10 @@ class Draft:
             if part == parts.current:
                 entries += conversation.volatile
             starts.append(len(entries))
-            entries += parts.entries(cutoffs.level_of(part), part)
+            of_part = parts.entries(cutoffs.level_of(part), part)
+            if parts.parts[part].turn < bound_until:
+                of_part = tuple(entry for entry in of_part if maker_of(entry.item) != ANTHROPIC)
+            entries += of_part
             if part == parts.current:
                 entries += recalled.entries
         return entries, [*starts, len(entries)]

@@ -236,7 +236,7 @@ def test_behind_a_router_the_page_names_who_answered(page: Browser, standin: Sta
     page.screenshot("who-answered-behind-a-router")
     figures = page.driver.find_elements(By.CSS_SELECTOR, "button[id^='info-']")[-1]
     ActionChains(page.driver).move_to_element(figures).perform()
-    page.wait(lambda: bool(page.driver.find_elements(By.CSS_SELECTOR, "[data-tippy-root]")))
+    page.wait_for_text('provider: "Anthropic"', seconds=30)
     page.screenshot("the-figures-behind-a-router")
     assert [request.body["model"] for request in answers(standin)] == ["openrouter/auto"]
 

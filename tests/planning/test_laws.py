@@ -301,15 +301,32 @@ def every_prefix_break_frees_something(sent: Sent) -> None:
     assert len(set(per_request)) == len(per_request)
 
 
+def thinking_goes_with_the_conversation_that_it_is_bound_to(sent: Sent) -> None:
+    """That of turns before the last change of the prefix, and with it; all of the turn in which it changed stays."""
+    breaks = sent.plan.prefix_breaks
+    changed_in = breaks[-1].turn if breaks else 0
+    may_stay = [item for item, turn in sent.chat.numbered if turn >= changed_in and "format" in item]
+    current = [item for item in sent.current if "format" in item]
+    is_sent = sum("format" in item for item in sent.items)
+    assert len(current) <= is_sent <= len(may_stay)
+    assert is_sent == len(may_stay) or breaks
+
+
 def what_is_lacking_is_said(sent: Sent) -> None:
-    """Whatever of the chat is not sent as it was is among the reductions, and its size; otherwise there are none."""
+    """Whatever of the chat is not sent as it was is among the reductions, and its size; otherwise there are none.
+
+    But for thinking that is bound to a conversation which has changed: no model would read it.
+    """
     lacking = Counter(dumped(sent.chat.items)) - Counter(dumped(sent.items))
+    bound = [text for text in lacking.elements() if is_reasoning(json.loads(text)) and '"format"' in text]
+    lacking -= Counter(bound)
     reductions = {each.kind: each for each in sent.plan.reductions}
     assert len(reductions) == len(sent.plan.reductions)
     assert bool(lacking) == bool(reductions)
     if "clipped" in reductions:
         return
     lost_tokens = sent.plan.tokens_before - (sent.plan.tokens - sent.plan.recalled.tokens)
+    lost_tokens -= sum(TokenCounter(ContentCache()).item(json.loads(text)).tokens for text in bound)
     assert sum(each.tokens for each in reductions.values()) >= lost_tokens
     counted = sum(each.count for kind, each in reductions.items() if kind not in {"facts", "capped"})
     asked = [item for item in sent.chat.items if is_message(item) and item["role"] == "user"]
@@ -325,6 +342,7 @@ LAWS: Sequence[Callable[[Sent], None]] = (
     reasoning_is_sent_for_a_whole_turn_or_not_at_all,
     a_request_continues_the_one_before_unless_it_says_so,
     every_prefix_break_frees_something,
+    thinking_goes_with_the_conversation_that_it_is_bound_to,
     what_is_lacking_is_said,
     excerpts_stand_directly_behind_the_question,
     all_requests_of_a_turn_quote_the_same,
