@@ -24,6 +24,7 @@ from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
 from .money.audit import Bill
+from .money.prices import NO_PRICES
 from .openrouter import controls
 from .openrouter.controls import cheapest_lifetime
 from .openrouter.request import Composer, identity_parameters
@@ -149,6 +150,7 @@ class Assembly:
             call.ask if call.in_chat else None,
             call.time_zone,
             CostCeiling(models, self.permitted.offered, composer.most_searches),
+            self.permitted.find,
         )
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
@@ -192,13 +194,27 @@ class Assembly:
                 )
             if settings.recall_tool and settings.context.may_recall:
                 own_tools = (RECALL_TOOL,)
-        return Composer(
-            parameters,
+        compose = partial(
+            Composer,
             model=model,
             model_id=call.model_id,
             pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
             own_tools=own_tools,
         )
+        composer = compose(parameters)
+        length = self._most_output_tokens(composer)
+        return compose({**parameters, "max_output_tokens": length}) if length else composer
+
+    def _most_output_tokens(self, composer: Composer) -> int | None:
+        """Return how long the answers may be of requests that do not say so, None for any length.
+
+        Only under a limit: what is held for an answer has to be the most that it can cost.
+        """
+        payer, permitted = self.permitted.payer, self.permitted
+        if not payer.under or composer.max_output_tokens:
+            return None
+        ceiling = CostCeiling([*map(permitted.find, composer.model_ids)], permitted.offered)
+        return ceiling.output_tokens(composer.reasoning, payer.limit_dollars)
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""
@@ -260,6 +276,7 @@ class Assembly:
             composer,
             terms.model.window_tokens or UNKNOWN_WINDOW_TOKENS,
             bool(model and model.reasons),
+            model.prices if model else NO_PRICES,
         )
         own = SummaryModel(
             writer_id,
@@ -268,12 +285,14 @@ class Assembly:
             ),
             self._window(writer_id) or UNKNOWN_WINDOW_TOKENS,
             bool(own_model and own_model.reasons),
+            own_model.prices if own_model else NO_PRICES,
         )
         return SummaryWriter(
             self._responses(composer, retry_seconds=0.0),  # it has attempts of its own
             suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,
+            clock=self.worker.memory.clock,
         )
 
     def _window(self, model_id: str) -> int | None:

@@ -41,6 +41,10 @@ def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
     answer had several.
     """
     last = last or usage
+    by_provider: dict[str, Any] = {}
+    if usage.byok_requests:  # as OpenRouter says it
+        paid = {"upstream_inference_cost": usage.provider_cost}
+        by_provider = {"is_byok": True, "cost_details": paid}
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -53,6 +57,7 @@ def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
         },
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "cost": usage.cost,
+        **by_provider,
     }
 
 

@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import NotOpenRouter, PipeError
-from ..money.prices import Prices
+from ..money.prices import read_prices
 from ..ports import Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
@@ -33,16 +33,6 @@ ZDR_PATH: Final = "/endpoints/zdr"
 KEY_PATH: Final = "/key"
 _PERIODS: Final = {"daily": "period_day", "weekly": "period_week", "monthly": "period_month"}
 
-_PRICES: Final = {
-    "input": "prompt",
-    "output": "completion",
-    "read": "input_cache_read",
-    "write": "input_cache_write",
-    "write_long": "input_cache_write_1h",
-    "request": "request",
-    "search": "web_search",
-}
-"""OpenRouter's names of what `Prices` holds."""
 _FRESH_SECONDS = 3600.0
 _SHORTEST_BACKOFF_SECONDS = 30.0
 _LONGEST_BACKOFF_SECONDS = 1800.0
@@ -271,12 +261,6 @@ def _tokens(value: Any) -> int | None:
     return int(number) if number and number >= 1 else None
 
 
-def _price(value: Any) -> float | None:
-    """Dollars per token from a decimal string; a negative price marks a router whose price varies."""
-    number = None if value is None else as_number(value)
-    return number if number is not None and number >= 0 else None
-
-
 def _day(value: Any) -> str:
     """The day of an ISO date or time; empty for anything else."""
     if not (day := as_text(value)[:10]):
@@ -296,7 +280,7 @@ def _read_row(row: Any) -> Model | None:
     fields = as_object(row)
     if not (model_id := as_text(fields.get("id"))):
         return None
-    architecture, pricing = as_object(fields.get("architecture")), as_object(fields.get("pricing"))
+    architecture = as_object(fields.get("architecture"))
     served, reasoning = as_object(fields.get("top_provider")), as_object(fields.get("reasoning"))
     parameters = _words(fields.get("supported_parameters"))
     return Model(
@@ -307,7 +291,7 @@ def _read_row(row: Any) -> Model | None:
         input_modalities=frozenset(_words(architecture.get("input_modalities"))),
         output_modalities=frozenset(_words(architecture.get("output_modalities"))),
         supported_parameters=frozenset(parameters),
-        prices=Prices(**{name: _price(pricing.get(field)) for name, field in _PRICES.items()}),
+        prices=read_prices(fields.get("pricing")),
         reasons=isinstance(fields.get("reasoning"), dict)
         or not {"reasoning", "include_reasoning"}.isdisjoint(parameters),
         supported_efforts=tuple(_words(reasoning.get("supported_efforts"))) or None,

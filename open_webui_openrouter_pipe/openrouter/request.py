@@ -158,6 +158,8 @@ class Composer:
         self.offers_own_tools = bool(offered)
         self.max_output_tokens: int | None = body.get("max_output_tokens")
         """The limit of output that each request sets, None without one."""
+        self.reasoning: Mapping[str, Any] = as_object(body.get("reasoning"))
+        """How much the model thinks, as each request says it."""
         self.most_searches = most_searches(body, model_id)
         """How often each request may search the web."""
         self.has_added_input = "plugins" in body or self.most_searches > 0

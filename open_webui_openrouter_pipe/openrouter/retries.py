@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from asyncio import sleep
+from asyncio import CancelledError, sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from ..errors import (
     RateLimited,
     StreamBroken,
 )
-from ..ports import Event, Notice, RequestBody, Responses, Show
+from ..ports import WAITED, Event, Notice, RequestBody, Responses, Show
 from ..responses.failure import Failure, has_output, is_failure, read_failure
 from ..responses.values import as_number, as_object, as_text
 from ..words.lines import notice
@@ -82,7 +82,11 @@ class RetryingResponses:
                         async with aclosing(_joined(beginning, events)) as joined:
                             yield joined
                         return
-            await attempts.prepare()
+            try:
+                await attempts.prepare()
+            except CancelledError as stopped:
+                stopped.args = (WAITED,)
+                raise
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
         """Return the response object, as the inner port does."""

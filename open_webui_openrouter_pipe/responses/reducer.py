@@ -8,7 +8,7 @@ and what an item becomes, is decided in `drafts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, cast
 
 from .drafts import Ending, ItemDraft, ItemDrafts, ItemReference, WireObject
@@ -18,11 +18,12 @@ from .effects import (
     ResponseFailed,
     ResponseFinished,
     TextName,
+    Usage,
     read_usage,
     terminal_event,
 )
 from .failure import Failure, is_failure, read_failure
-from .items import Item
+from .items import Item, is_picture
 from .values import as_count, as_list, as_object, as_text, mend_text
 
 Event: TypeAlias = Mapping[str, Any]
@@ -48,6 +49,8 @@ class Reducer:
     finished: bool = False
     _drafts: ItemDrafts = field(default_factory=ItemDrafts)
     _response_id: str | None = None
+    _usage: Usage | None = None
+    """The best so far: some providers fill the last one with zeros."""
 
     def feed(self, event: Event) -> list[Effect]:
         """Take the next event and return what it means, in order."""
@@ -56,6 +59,8 @@ class Reducer:
             return []
         if text := _TEXT_EVENTS.get(event_type):
             return self._text(event, event, *text)
+        if "response" in event:
+            self._note_usage(as_object(event["response"]).get("usage"))
         handle = self._handlers.get(event_type)
         return handle(self, event) if handle else []
 
@@ -65,6 +70,11 @@ class Reducer:
             return []
         message = reason or "the stream ended before the answer was complete"
         return self._fail(Failure(message, origin="stream"), {})
+
+    def _note_usage(self, wire: Any) -> None:
+        usage = read_usage(wire)
+        if usage and (usage.says_something or self._usage is None):
+            self._usage = usage
 
     def _begin(self, event: Event) -> list[Effect]:
         response = as_object(event.get("response"))
@@ -80,19 +90,20 @@ class Reducer:
         ending: Ending = "incomplete" if is_cut else "completed"
         effects = self._finish(event, ending)
         details = as_object(response.get("incomplete_details")) if is_cut else {}
+        items = tuple(cast("Item", draft.finished) for draft in self._drafts.all)
+        pictures = sum(map(is_picture, items))
         terminal = ResponseFinished(
             status=ending,
             reason=as_text(details.get("reason")) or None,
             response_id=self._response_id,
-            items=tuple(cast("Item", draft.finished) for draft in self._drafts.all),
-            usage=read_usage(response.get("usage")),
+            items=items,
+            usage=replace(self._usage, pictures=pictures) if self._usage and pictures else self._usage,
         )
         return [*effects, terminal]
 
     def _fail(self, failure: Failure, event: Event) -> list[Effect]:
         effects = self._finish(event, "incomplete")
-        usage = read_usage(as_object(event.get("response")).get("usage"))
-        return [*effects, ResponseFailed(failure, self._response_id, usage)]
+        return [*effects, ResponseFailed(failure, self._response_id, self._usage)]
 
     def _finish(self, event: Event, ending: Ending) -> list[Effect]:
         """Complete the items by the terminal event's output, the authority over what was streamed; finish all."""

@@ -150,7 +150,10 @@ class Case:
         """For which model it is planned."""
         terms = self.terms
         model = ModelTerms("vendor/small", terms["window"]) if "window" in terms else MODEL
-        prices = CachePrices(*map(float, terms["cache"].split("/"))) if "cache" in terms else model.prices
+        prices = model.prices
+        if "cache" in terms:
+            read, write = map(float, terms["cache"].split("/"))
+            prices = CachePrices(read, write)
         model = replace(
             model,
             output_tokens=terms.get("asks", model.output_tokens),

@@ -150,4 +150,5 @@ def summary_writer(
         suffix_model=suffix_model if uses_suffix else None,
         standalone_model=SummaryModel("vendor/own", FakeRequests("standalone"), standalone_window, reasons),
         count=count_tokens,
+        clock=lambda: 0.0,
     )
