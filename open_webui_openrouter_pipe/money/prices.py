@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
-from ..planning.simulate import RATIO_DIGITS, CachePrices
+from ..planning.simulate import CachePrices
 from ..responses.effects import Usage
 from ..responses.values import as_count, as_list, as_number, as_object, as_text
 from ..words.lines import notice
@@ -285,10 +285,9 @@ def cache_prices(prices: Prices) -> CachePrices:
     bands: list[tuple[int, CachePrices]] = []
     for size in sizes if base.input else ():
         above = prices.at(size + 1)
-        own = CachePrices.of(above.input, above.read, above.write)
-        scale = (above.input or 0.0) / (base.input or 1.0)
-        read, write = (round(price * scale, RATIO_DIGITS) for price in (own.read, own.write))
-        bands.append((size, CachePrices(read, write)))
+        plain = _either(above.input, base.input or 0.0)
+        read, write = _either(above.read, plain), _either(above.write, plain)
+        bands.append((size, CachePrices.of(base.input, read, write)))
     return replace(found, bands=tuple(bands)) if bands else found
 
 
