@@ -277,8 +277,6 @@ class Spending:
     ask: Ask | None = None
     zone: str = ""
     ceiling: CostCeiling = field(default_factory=CostCeiling)
-    row: Callable[[str], Model | None] = lambda _: None
-    """Returns the catalogue's row of a model that may have answered in the place of the one that was asked."""
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
     sent: LastRequest = field(init=False)
@@ -316,15 +314,10 @@ class Spending:
             await self._take_hold(request.body, notify)
         self.sent = replace(sent, sent_seconds=memory.clock())
 
-    def close(self, plan: Plan, answer: Answer, *, served: str = "") -> Bill:
-        """Have the bill written, and return it; where none came, for what was sent and received by then.
-
-        `served` is the id of the model that has answered, where that is another one than was asked.
-        """
+    def close(self, plan: Plan, answer: Answer) -> Bill:
+        """Have the bill written, and return it; where none came, for what was sent and received by then."""
         services, origin, sent, found = self.services, self.origin, self.sent, self._found
         usage = answer.usage
-        if served and (model := self.row(served)):
-            self.sent = sent = replace(sent, prices=model.prices)
         # our own forecast knows of no parameters
         expected_tokens = 0 if found and found.position == "settings" else sent.usage.cached_tokens
         if usage is not None and origin.chat_id:

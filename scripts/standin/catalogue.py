@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from .cache import SEARCH_DOLLARS, CachedModel, CacheRule, Prices
+from .cache import SEARCH_DOLLARS, CachedModel, CacheRule, Prices, PriceWindow
 from .errors import RefusalError, router_error
 
 Family = Literal["openai", "anthropic", "google", "xai", "raw"]
@@ -26,6 +26,7 @@ DATA: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(
 DATE = "20260709"
 DEFAULT_MODEL = "openai/gpt-5.2"
 MILLION = Decimal(1_000_000)
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 SEARCHING_FAMILIES: frozenset[Family] = frozenset({"openai", "anthropic", "google", "xai"})
 """Whose providers search the web themselves."""
 PRESETS = {"preset/team": DEFAULT_MODEL, "preset/thrifty": "openai/gpt-4.1-mini"}
@@ -44,7 +45,9 @@ class Model:
     """One model: what the catalogue says of it and how its provider behaves.
 
     ``rates`` are dollars per million tokens, by their names in /models; ``wire_extra`` replaces fields of its entry
-    there, and ``omitted`` names those that the entry lacks.
+    there, and ``omitted`` names those that the entry lacks. ``windows`` are other rates at some sizes and hours.
+    ``own_key_fee`` says that the account holds a key of the provider's: it is the share of the price that is
+    OpenRouter's, and the provider bills the price itself.
     """
 
     id: str
@@ -60,14 +63,17 @@ class Model:
     parameters: tuple[str, ...] = ()
     thinking: dict[str, Any] | None = None
     tokenizer: str = "Other"
+    windows: tuple[PriceWindow, ...] = ()
+    own_key_fee: Decimal | None = None
     wire_extra: dict[str, Any] = field(default_factory=dict)
     omitted: tuple[str, ...] = ()
 
     @property
     def cached(self) -> CachedModel:
         """The model as the prompt cache knows it."""
-        prices = Prices(**{name: rate / MILLION for name, rate in self.rates.items()})
-        return CachedModel(self.id, prices, self.rule)
+        prices = Prices(**_per_one(self.rates))
+        windows = tuple(replace(window, rates=_per_one(window.rates)) for window in self.windows)
+        return CachedModel(self.id, prices, self.rule, windows)
 
     @property
     def slug(self) -> str:
@@ -140,9 +146,26 @@ class Model:
             "supports_implicit_caching": self.rule.kind == "automatic",
         }
 
-    def _pricing(self) -> dict[str, str]:
+    def _pricing(self) -> dict[str, Any]:
         by_search = {"web_search": f"{SEARCH_DOLLARS}"} if self.family in SEARCHING_FAMILIES else {}
-        return {name: _per_token(rate) for name, rate in self.rates.items()} | by_search
+        shown: dict[str, Any] = {name: _per_token(rate) for name, rate in self.rates.items()} | by_search
+        return {**shown, "overrides": [*map(_override, self.windows)]} if self.windows else shown
+
+
+def _per_one(rates: dict[str, Decimal]) -> dict[str, Decimal]:
+    return {name: rate / MILLION for name, rate in rates.items()}
+
+
+def _override(window: PriceWindow) -> dict[str, Any]:
+    """A window as the catalogue writes it."""
+    clocks = {"utc_start": window.opens, "utc_end": window.closes}
+    conditions = {
+        "min_prompt_tokens": window.above_tokens,
+        **{name: at if at is None else at // 60 * 100 + at % 60 for name, at in clocks.items()},
+        "utc_days": [WEEKDAYS[at] for at in sorted(window.weekdays)] or None,
+    }
+    prices = {name: _per_token(rate) for name, rate in window.rates.items()}
+    return {name: value for name, value in conditions.items() if value is not None} | prices
 
 
 def _per_token(rate: Decimal) -> str:
