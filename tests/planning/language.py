@@ -152,8 +152,9 @@ class Case:
         model = ModelTerms("vendor/small", terms["window"]) if "window" in terms else MODEL
         prices = model.prices
         if "cache" in terms:
-            read, write = map(float, terms["cache"].split("/"))
-            prices = CachePrices(read, write)
+            read, write, *band = map(float, terms["cache"].split("/"))
+            doubled = CachePrices(read * 2, write * 2)
+            prices = CachePrices(read, write, tuple((int(size), doubled) for size in band))
         model = replace(
             model,
             output_tokens=terms.get("asks", model.output_tokens),
