@@ -1,0 +1,235 @@
+"""Writes down requests and their answers as they come over the wire, with placeholders for all that people wrote.
+
+A transport over the client that everybody else uses: what is sent and what comes is handed on untouched, and when an
+answer is over, one line about it is written beside it, by another thread. A fault in that is logged, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import threading
+import time
+from asyncio import CancelledError, to_thread
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import httpx
+
+from ..errors import PipeError
+from ..responses.effects import Decoder
+from ..responses.failure import is_failure, read_failure
+from ..responses.values import read_json
+from .errors import to_error
+from .placeholders import Placeholders
+from .recordings import MAX_BYTES, Recording, Recordings
+
+FORMAT: Final = 1
+"""Of the lines; another one when what a reader needs of them changes."""
+MAX_EXCHANGE_BYTES: Final = 8 * 1024 * 1024
+"""Of a request, and of an answer; of a larger one only its size is written."""
+_FILE_MODE: Final = 0o600
+
+_HEADERS: Final = frozenset({
+    "content-type", "retry-after", "x-generation-id", "x-request-id", "x-openrouter-cache-status",
+    "x-openrouter-metadata", "x-anthropic-beta", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset",
+})  # fmt: skip
+"""What says something about an answer and not about who asked."""
+
+Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+Line: TypeAlias = dict[str, Any]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One request and what came of it."""
+
+    request: httpx.Request
+    content: bytes
+    begin_seconds: float
+    status: int | None = None
+    headers: httpx.Headers = field(default_factory=httpx.Headers)
+    portions: list[bytes] = field(default_factory=list)
+    size_bytes: int = 0
+    ending: str = "closed"
+    """How it ended: `complete`, `closed` by us before its end, or the name of the fault."""
+
+    def add(self, portion: bytes) -> None:
+        self.size_bytes += len(portion)
+        if self.size_bytes <= MAX_EXCHANGE_BYTES:
+            self.portions.append(portion)
+
+
+class Recorder:
+    """Makes the client of a worker record; `start` owns what runs beside the answers."""
+
+    def __init__(self, http: httpx.AsyncClient, recordings: Recordings, start: Start) -> None:
+        self._recordings, self._start = recordings, start
+        self._http = http
+        self._writer = _Writer(recordings)
+
+    def client(self, recording: Recording) -> httpx.AsyncClient:
+        """Return a client that records; it is nothing but a way to the one below, and need not be closed."""
+        return httpx.AsyncClient(transport=_RecordingTransport(self._http, self._keep, recording))
+
+    def _keep(self, exchange: _Exchange, recording: Recording) -> None:
+        self._start(self._write(exchange, recording))
+
+    async def _write(self, exchange: _Exchange, recording: Recording) -> None:
+        try:
+            await to_thread(self._writer.write, exchange, recording)
+        except Exception:  # noqa: BLE001 - an answer must not break by what is written about it
+            _log.warning("an exchange was not recorded", exc_info=True)
+
+
+class _RecordingTransport(httpx.AsyncBaseTransport):
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        keep: Callable[[_Exchange, Recording], None],
+        recording: Recording,
+    ) -> None:
+        self._http, self._keep, self._recording = http, keep, recording
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        exchange = _Exchange(request, await request.aread(), time.monotonic())
+        try:
+            response = await self._http.send(request, stream=True)
+        except (httpx.HTTPError, CancelledError) as error:
+            exchange.ending = type(error).__name__
+            self._keep(exchange, self._recording)
+            raise
+        exchange.status, exchange.headers = response.status_code, response.headers
+
+        def keep() -> None:
+            self._keep(exchange, self._recording)
+
+        return httpx.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=_CopiedStream(response, exchange, keep),
+            extensions=response.extensions,
+        )
+
+
+class _CopiedStream(httpx.AsyncByteStream):
+    """The bytes of a response as they come; `keep` is called once, when nobody reads them any more."""
+
+    def __init__(self, response: httpx.Response, exchange: _Exchange, keep: Callable[[], None]) -> None:
+        self._response, self._exchange, self._keep = response, exchange, keep
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for portion in self._response.aiter_raw():
+                self._exchange.add(portion)
+                yield portion
+        except httpx.HTTPError as error:
+            self._exchange.ending = type(error).__name__
+            raise
+        self._exchange.ending = "complete"
+
+    async def aclose(self) -> None:
+        """Close the response below."""
+        try:
+            await self._response.aclose()
+        finally:
+            self._keep()
+
+
+class _Writer:
+    """The file of this worker; one exchange after the other is written, each as one line."""
+
+    def __init__(self, recordings: Recordings) -> None:
+        self._recordings = recordings
+        self._lock = threading.Lock()
+        self._name = secrets.token_hex(16)  # Open WebUI gives files to whoever knows their names
+        self._begun = 0
+        self._placeholders = Placeholders()
+
+    def write(self, exchange: _Exchange, recording: Recording) -> None:
+        """Write a line; where that would be too much, the recording ends."""
+        folder = self._recordings.folder
+        with self._lock:
+            if folder is None or not folder.is_dir():
+                return
+            if recording.begun != self._begun:
+                self._begun, self._placeholders = recording.begun, Placeholders()
+            line = json.dumps(_line(exchange, self._placeholders), ensure_ascii=False) + "\n"
+            written = sum(self._recordings.files().values())
+            if written + len(line.encode()) > MAX_BYTES:
+                self._recordings.end()
+                _log.warning("the recording ended: its files are as large as they may be")
+                return
+            path = folder / f"{recording.begun}-{self._name}.jsonl"
+            path.touch(mode=_FILE_MODE)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(line)
+
+
+def _line(exchange: _Exchange, placeholders: Placeholders) -> Line:
+    """What is written of an exchange; docs/report.md explains it."""
+    body = read_json(exchange.content) if len(exchange.content) <= MAX_EXCHANGE_BYTES else None
+    line: Line = {
+        "format": FORMAT,
+        "path": exchange.request.url.path.rpartition("/")[2],
+        "seconds": round(time.monotonic() - exchange.begin_seconds, 3),
+        "request_headers": _headers(exchange.request.headers, placeholders),
+        "request": placeholders.request(body) if body is not None else len(exchange.content),
+        "status": exchange.status,
+        "headers": _headers(exchange.headers, placeholders),
+        "ending": exchange.ending,
+    }
+    if exchange.status is None:
+        return line
+    if exchange.size_bytes > MAX_EXCHANGE_BYTES:
+        return {**line, "bytes": exchange.size_bytes}
+    text = _decoded(exchange)
+    answer = read_json(text)
+    if isinstance(answer, dict | list):
+        failed = exchange.status != httpx.codes.OK or bool(isinstance(answer, dict) and answer.get("error"))
+        kind = _kind(exchange.status, text) if failed else None
+        return {**line, "kind": kind, "body": placeholders.answer(answer, body)}
+    events = [read_json(frame, frame) for frame in _frames(text)]
+    if exchange.status != httpx.codes.OK or not events:
+        return {**line, "kind": _kind(exchange.status, text), "text": placeholders.page(text, body)}
+    failures = [event for event in events if isinstance(event, dict) and is_failure(event)]
+    kind = _kind(None, failures[0].get("response") or failures[0]) if failures else None
+    return {**line, "kind": kind, "events": [placeholders.answer(event, body) for event in events]}
+
+
+def _frames(text: str) -> list[str]:
+    """The data of the events of a stream, whole ones alone; none where it is no stream."""
+    decoder = Decoder()
+    return decoder.feed(text.encode())
+
+
+def _decoded(exchange: _Exchange) -> str:
+    """The text of an answer, of which a compressed one may be cut off."""
+    headers = {
+        name: value
+        for name, value in exchange.headers.items()
+        if name in ("content-encoding", "content-type")
+    }
+    content = b"".join(exchange.portions)
+    try:
+        return httpx.Response(200, headers=headers, content=content).content.decode("utf-8", "replace")
+    except httpx.DecodingError:
+        return ""
+
+
+def _kind(status: int | None, body: Any) -> str:
+    """How the pipe classifies a failure, by the wording as it was."""
+    error: PipeError = to_error(
+        read_failure(status, body), retry_after_seconds=None, api_key="", is_own_key=False
+    )
+    return type(error).__name__
+
+
+def _headers(headers: Mapping[str, str], placeholders: Placeholders) -> Mapping[str, Any]:
+    kept = {name.lower(): value for name, value in headers.items() if name.lower() in _HEADERS}
+    shown: Mapping[str, Any] = placeholders.answer(kept, None)
+    return shown
