@@ -99,7 +99,7 @@ class App:
         channel = OutputChannel()
         # of a caller without a page nothing is recorded: nobody would read that it is
         shown = call.in_chat or call.task
-        recording = worker.recordings.running(worker.memory.clock()) if shown else None
+        recording = worker.recording() if shown else None
         turn, hosted = await assemble(worker, permitted, channel, recording)
         said = {"recorded": notice("recorded")} if recording else {}
         task = worker.own.start(turn.run())

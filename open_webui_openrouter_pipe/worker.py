@@ -196,6 +196,11 @@ class Worker:
             self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
             self.own.start(_clean_up(self.host, settings.store.cleanup_days))
 
+    def recording(self) -> Recording | None:
+        """Return what is being recorded now."""
+        switch = self.recordings.switch
+        return self.recordings.running(self.memory.clock()) if switch and switch.exists() else None
+
     def client(self, settings: ClientSettings, recording: Recording | None = None) -> OpenRouterClient:
         """Return what speaks HTTP with OpenRouter under these settings, and is recorded where there is a recording."""
         http = self._recorder.client(recording) if recording else self.own.http

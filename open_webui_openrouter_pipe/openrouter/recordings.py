@@ -30,38 +30,40 @@ class Recording:
     until: float
 
 
-@dataclass(frozen=True, slots=True)
 class Recordings:
-    """The recordings in a folder; without a folder there are none."""
+    """The recordings in a folder; without a folder there are none.
 
-    folder: Path | None
+    `switch` is the file without which none runs: whoever asks for each answer looks for it first.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.switch = folder / _SWITCH if folder else None
 
     def running(self, now: float) -> Recording | None:
-        """Return what is being recorded at this time; asked once for each answer, and never raises."""
-        if self.folder is None:
-            return None
+        """Return what is being recorded at this time; never raises."""
         try:
-            text = (self.folder / _SWITCH).read_text("utf-8")
+            text = self.switch.read_text("utf-8") if self.switch else ""
         except (OSError, ValueError):
             return None
         return _read(text, now)
 
     def begin(self, now: float, *, minutes: int) -> Path | None:
         """Begin a recording in the place of the last one, and return its folder. Raises OSError."""
-        if self.folder is None:
+        if self.folder is None or self.switch is None:
             return None
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, mode=0o700)
         written = self.folder / f"{_SWITCH}.new"
         seconds = 60 * min(max(minutes, 1), MAX_MINUTES)
         written.write_text(json.dumps({"begun": int(now), "until": now + seconds}), "utf-8")
-        written.replace(self.folder / _SWITCH)  # whole, for those who read it
+        written.replace(self.switch)  # whole, for those who read it
         return self.folder
 
     def end(self) -> None:
         """End the recording that runs; its files stay."""
-        if self.folder:
-            (self.folder / _SWITCH).unlink(missing_ok=True)
+        if self.switch:
+            self.switch.unlink(missing_ok=True)
 
     def files(self) -> Mapping[Path, int]:
         """Return the files of the last recording with their sizes in bytes."""
