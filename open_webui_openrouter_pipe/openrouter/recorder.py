@@ -12,8 +12,9 @@ import secrets
 import threading
 import time
 from asyncio import CancelledError, to_thread
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import httpx
@@ -44,8 +45,18 @@ Line: TypeAlias = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerRead:
+    """What an answer consists of: the events of a stream, one JSON value, or any text; and the kind of its failure."""
+
+    kind: str | None = None
+    events: Sequence[Any] | None = None
+    body: Any = None
+    text: str | None = None
+
+
 @dataclass(slots=True)
-class _Exchange:
+class Exchange:
     """One request and what came of it."""
 
     request: httpx.Request
@@ -59,9 +70,35 @@ class _Exchange:
     """How it ended: `complete`, `closed` by us before its end, or the name of the fault."""
 
     def add(self, portion: bytes) -> None:
+        """Keep a portion of the answer, as long as that is not too large."""
         self.size_bytes += len(portion)
         if self.size_bytes <= MAX_EXCHANGE_BYTES:
             self.portions.append(portion)
+
+    def answer(self) -> AnswerRead:
+        """Read the answer; a failure has the kind by which the pipe knows it."""
+        text = self._decoded()
+        is_ok = self.status == httpx.codes.OK
+        body = read_json(text)
+        if isinstance(body, dict | list):
+            is_failed = not is_ok or bool(isinstance(body, dict) and body.get("error"))
+            return AnswerRead(_kind(self.status, text) if is_failed else None, body=body)
+        events = [read_json(frame, frame) for frame in Decoder().feed(text.encode())]
+        if not is_ok or not events:
+            return AnswerRead(_kind(self.status, text), text=text)
+        failures = [event for event in events if isinstance(event, dict) and is_failure(event)]
+        kind = _kind(None, failures[0].get("response") or failures[0]) if failures else None
+        return AnswerRead(kind, events=events)
+
+    def _decoded(self) -> str:
+        """The text of the answer; one that is compressed and cut off is none."""
+        kept = ("content-encoding", "content-type")
+        headers = {name: value for name, value in self.headers.items() if name in kept}
+        content = b"".join(self.portions)
+        try:
+            return httpx.Response(200, headers=headers, content=content).content.decode("utf-8", "replace")
+        except httpx.DecodingError:
+            return ""
 
 
 class Recorder:
@@ -74,44 +111,39 @@ class Recorder:
 
     def client(self, recording: Recording) -> httpx.AsyncClient:
         """Return a client that records; it is nothing but a way to the one below, and need not be closed."""
-        return httpx.AsyncClient(transport=_RecordingTransport(self._http, self._keep, recording))
 
-    def _keep(self, exchange: _Exchange, recording: Recording) -> None:
-        self._start(self._write(exchange, recording))
+        def keep(exchange: Exchange) -> None:
+            self._start(self._write(exchange, recording))
 
-    async def _write(self, exchange: _Exchange, recording: Recording) -> None:
+        return httpx.AsyncClient(transport=WatchingTransport(self._http, keep))
+
+    async def _write(self, exchange: Exchange, recording: Recording) -> None:
         try:
             await to_thread(self._writer.write, exchange, recording)
         except Exception:  # noqa: BLE001 - an answer must not break by what is written about it
             _log.warning("an exchange was not recorded", exc_info=True)
 
 
-class _RecordingTransport(httpx.AsyncBaseTransport):
-    def __init__(
-        self,
-        http: httpx.AsyncClient,
-        keep: Callable[[_Exchange, Recording], None],
-        recording: Recording,
-    ) -> None:
-        self._http, self._keep, self._recording = http, keep, recording
+class WatchingTransport(httpx.AsyncBaseTransport):
+    """A way over another client; `keep` is called with each exchange when that is over."""
+
+    def __init__(self, http: httpx.AsyncClient, keep: Callable[[Exchange], None]) -> None:
+        self._http, self._keep = http, keep
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        exchange = _Exchange(request, await request.aread(), time.monotonic())
+        """Send a request, and hand the answer on as it comes."""
+        exchange = Exchange(request, await request.aread(), time.monotonic())
         try:
             response = await self._http.send(request, stream=True)
         except (httpx.HTTPError, CancelledError) as error:
             exchange.ending = type(error).__name__
-            self._keep(exchange, self._recording)
+            self._keep(exchange)
             raise
         exchange.status, exchange.headers = response.status_code, response.headers
-
-        def keep() -> None:
-            self._keep(exchange, self._recording)
-
         return httpx.Response(
             response.status_code,
             headers=response.headers,
-            stream=_CopiedStream(response, exchange, keep),
+            stream=_CopiedStream(response, partial(self._keep, exchange), exchange),
             extensions=response.extensions,
         )
 
@@ -119,7 +151,7 @@ class _RecordingTransport(httpx.AsyncBaseTransport):
 class _CopiedStream(httpx.AsyncByteStream):
     """The bytes of a response as they come; `keep` is called once, when nobody reads them any more."""
 
-    def __init__(self, response: httpx.Response, exchange: _Exchange, keep: Callable[[], None]) -> None:
+    def __init__(self, response: httpx.Response, keep: Callable[[], None], exchange: Exchange) -> None:
         self._response, self._exchange, self._keep = response, exchange, keep
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -150,7 +182,7 @@ class _Writer:
         self._begun = 0
         self._placeholders = Placeholders()
 
-    def write(self, exchange: _Exchange, recording: Recording) -> None:
+    def write(self, exchange: Exchange, recording: Recording) -> None:
         """Write a line; where that would be too much, the recording ends."""
         folder = self._recordings.folder
         with self._lock:
@@ -170,7 +202,7 @@ class _Writer:
                 file.write(line)
 
 
-def _line(exchange: _Exchange, placeholders: Placeholders) -> Line:
+def _line(exchange: Exchange, placeholders: Placeholders) -> Line:
     """What is written of an exchange; docs/report.md explains it."""
     body = read_json(exchange.content) if len(exchange.content) <= MAX_EXCHANGE_BYTES else None
     line: Line = {
@@ -187,38 +219,13 @@ def _line(exchange: _Exchange, placeholders: Placeholders) -> Line:
         return line
     if exchange.size_bytes > MAX_EXCHANGE_BYTES:
         return {**line, "bytes": exchange.size_bytes}
-    text = _decoded(exchange)
-    answer = read_json(text)
-    if isinstance(answer, dict | list):
-        failed = exchange.status != httpx.codes.OK or bool(isinstance(answer, dict) and answer.get("error"))
-        kind = _kind(exchange.status, text) if failed else None
-        return {**line, "kind": kind, "body": placeholders.answer(answer, body)}
-    events = [read_json(frame, frame) for frame in _frames(text)]
-    if exchange.status != httpx.codes.OK or not events:
-        return {**line, "kind": _kind(exchange.status, text), "text": placeholders.page(text, body)}
-    failures = [event for event in events if isinstance(event, dict) and is_failure(event)]
-    kind = _kind(None, failures[0].get("response") or failures[0]) if failures else None
-    return {**line, "kind": kind, "events": [placeholders.answer(event, body) for event in events]}
-
-
-def _frames(text: str) -> list[str]:
-    """The data of the events of a stream, whole ones alone; none where it is no stream."""
-    decoder = Decoder()
-    return decoder.feed(text.encode())
-
-
-def _decoded(exchange: _Exchange) -> str:
-    """The text of an answer, of which a compressed one may be cut off."""
-    headers = {
-        name: value
-        for name, value in exchange.headers.items()
-        if name in ("content-encoding", "content-type")
-    }
-    content = b"".join(exchange.portions)
-    try:
-        return httpx.Response(200, headers=headers, content=content).content.decode("utf-8", "replace")
-    except httpx.DecodingError:
-        return ""
+    answer = exchange.answer()
+    line["kind"] = answer.kind
+    if answer.events is not None:
+        return {**line, "events": [placeholders.answer(event, body) for event in answer.events]}
+    if answer.text is not None:
+        return {**line, "text": placeholders.page(answer.text, body)}
+    return {**line, "body": placeholders.answer(answer.body, body)}
 
 
 def _kind(status: int | None, body: Any) -> str:
