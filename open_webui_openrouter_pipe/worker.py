@@ -25,7 +25,7 @@ from .money.limits import Group
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.connections import AddressBreaker, Connections
 from .openrouter.listing import ModelListing
-from .openrouter.recorder import Recorder
+from .openrouter.recorder import ExchangeRecorder
 from .openrouter.recordings import FOLDER, Recording, Recordings
 from .ports import ArtifactStore, Files, Prompts, Summaries
 from .settings import Settings, StoreSettings, has_proxy
@@ -183,7 +183,7 @@ class Worker:
         self._deriving = asyncio.Lock()
         cache = host.cache_folder
         self.recordings = Recordings(cache / _CATALOGUE_FOLDER / FOLDER if cache else None)
-        self._recorder = Recorder(self.own.http, self.recordings, self.own.start)
+        self._recorder = ExchangeRecorder(self.own.http, self.recordings, self.own.start)
         self.encoded_files = EncodedFiles()
         self.admission = Admission()
         self.breaker = AddressBreaker(clock=self.loop.time)

@@ -101,7 +101,7 @@ class Exchange:
             return ""
 
 
-class Recorder:
+class ExchangeRecorder:
     """Makes the client of a worker record; `start` owns what runs beside the answers."""
 
     def __init__(self, http: httpx.AsyncClient, recordings: Recordings, start: Start) -> None:

@@ -48,7 +48,7 @@ from .exports import (
     with_summary_message,
 )
 from .recordings import HEAD as RECORDING_HEAD
-from .recordings import Exchange, read_recording
+from .recordings import RecordedExchange, read_recording
 
 LINE_CHARACTERS = 100
 
@@ -307,12 +307,12 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="as sent at turn N, or the id of the message to end with; the Nth exchange",
     )
     add("--model", metavar="ID", help="as sent to this model instead of the chat's own")
-    add("--stream", action="store_true", help="a recorded answer as the stream that came")
     add("--window", metavar="TOKENS", type=int, help="fit the chat into it; the error output says how")
     add("--settings", metavar="FILE", type=Path, help="JSON: valves by name, for --window")
     add("--artifacts", metavar="FILE", type=Path, help="JSON: the items by their markers' ULIDs")
     add("--json", action="store_true", help="items, origins, repairs and all else as JSON")
     add("--check", action="store_true", help="let the official SDK judge; exit code 1 if invalid")
+    add("--stream", action="store_true", help="a recorded answer as the stream that came")
     options = parser.parse_args(arguments)
     if options.settings and options.window is None:
         parser.error("--settings needs --window")
@@ -349,7 +349,9 @@ def _run(options: argparse.Namespace) -> int:
     return NOT_VALID if issues else DONE
 
 
-def _show_recording(exchanges: Sequence[Exchange], options: argparse.Namespace, judge: Judge | None) -> int:
+def _show_recording(
+    exchanges: Sequence[RecordedExchange], options: argparse.Namespace, judge: Judge | None
+) -> int:
     """Show what was recorded: a table, or as JSON or as a stream the exchange of this number, or all."""
     numbered = [*enumerate(exchanges, 1)]
     if options.turn is not None:

@@ -21,7 +21,7 @@ _FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RecordedExchange:
     """One request and its answer; `kind` is how the pipe has classified a failure, None where there was none."""
 
     request: Mapping[str, Any]
@@ -72,7 +72,7 @@ class Exchange:
         return (*map(str, cells), str(len(self.events)), ", ".join(kinds), tokens, cost, self.kind or "")
 
 
-def read_recording(value: Any) -> tuple[Exchange, ...] | None:
+def read_recording(value: Any) -> tuple[RecordedExchange, ...] | None:
     """Read the lines of a recording; None where this is no recording.
 
     Raises:
@@ -86,10 +86,10 @@ def read_recording(value: Any) -> tuple[Exchange, ...] | None:
     return tuple(_exchanges(lines))
 
 
-def _exchanges(lines: Sequence[Mapping[str, Any]]) -> Iterator[Exchange]:
+def _exchanges(lines: Sequence[Mapping[str, Any]]) -> Iterator[RecordedExchange]:
     for line in lines:
         body = line.get("body")
-        yield Exchange(
+        yield RecordedExchange(
             as_object(line.get("request")),
             line.get("status"),
             as_text(line.get("ending")),

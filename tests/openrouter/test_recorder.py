@@ -13,7 +13,7 @@ import pytest
 
 from open_webui_openrouter_pipe.openrouter import recorder as recorder_module
 from open_webui_openrouter_pipe.openrouter import recordings as recordings_module
-from open_webui_openrouter_pipe.openrouter.recorder import Recorder
+from open_webui_openrouter_pipe.openrouter.recorder import ExchangeRecorder
 from open_webui_openrouter_pipe.openrouter.recordings import Recordings
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Exchanges:
         self.recordings.begin(1000.0, minutes=10)
         self.tasks: list[asyncio.Task[None]] = []
         self.below = httpx.AsyncClient(transport=httpx.MockTransport(handle))
-        self.recorder = Recorder(self.below, self.recordings, self._start)
+        self.recorder = ExchangeRecorder(self.below, self.recordings, self._start)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self.tasks.append(asyncio.create_task(work))
@@ -230,7 +230,7 @@ async def test_two_workers_write_files_of_their_own(tmp_path: Path) -> None:
     exchanges = Exchanges(tmp_path, reply(ENDED))
     async with exchanges.answer() as response:
         await response.aread()
-    exchanges.recorder = Recorder(exchanges.below, exchanges.recordings, exchanges._start)
+    exchanges.recorder = ExchangeRecorder(exchanges.below, exchanges.recordings, exchanges._start)
     async with exchanges.answer() as response:
         await response.aread()
     assert len(await exchanges.lines()) == len(exchanges.recordings.files()) == 2
