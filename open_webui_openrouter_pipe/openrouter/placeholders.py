@@ -14,9 +14,11 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from itertools import count
 from typing import Any, Final
 
@@ -27,6 +29,8 @@ _DIGITS: Final = "0123456789abcdefghijklmopqrstuvwyz"
 """Without the filler, and what names begin with."""
 _MAX_WORDS_CHARACTERS: Final = 80
 _MAX_NUMBER_DIGITS: Final = 7
+_MAX_ERROR_CHARACTERS: Final = 20_000
+"""A longer text of an error is replaced like any other."""
 _PHRASE_WORDS: Final = 4
 """So many words in a row that also stand in the request are a quotation of it."""
 
@@ -75,24 +79,21 @@ def _error_words() -> frozenset[str]:
     return _api_words() | _lists()["errors of texts"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Said:
     """What a request says, to be found where an error quotes it."""
 
-    request: Any = None
+    request: Any
 
-    @cached_property
-    def words(self) -> list[str]:
-        return [word.lower() for text in _texts(self.request) for word in _WORD.findall(text)]
-
-    @cached_property
-    def numbers(self) -> frozenset[str]:
-        return frozenset(word for word in self.words if word.isdigit())
-
-    @cached_property
-    def phrases(self) -> frozenset[tuple[str, ...]]:
-        shifted = (self.words[start:] for start in range(_PHRASE_WORDS))
-        return frozenset(zip(*shifted, strict=False))
+    def repeats(self, phrases: Collection[tuple[str, ...]]) -> Collection[tuple[str, ...]]:
+        """Return those of the phrases, each of one word or of `_PHRASE_WORDS`, that stand in it."""
+        found = set[tuple[str, ...]]()
+        for text in _texts(self.request):
+            last = deque[str](maxlen=_PHRASE_WORDS)
+            for word in _WORD.finditer(text):
+                last.append(word[0].lower())
+                found.update(each for each in ((last[-1],), tuple(last)) if each in phrases)
+        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -212,20 +213,25 @@ def _is_word(word: str, known: frozenset[str]) -> bool:
 
 
 def _error_text(text: str, said: _Said) -> str:
-    """The text of an error: its known words and numbers, but no quotation."""
+    """The text of an error: its known words and short numbers, but no quotation."""
+    if len(text) > _MAX_ERROR_CHARACTERS:
+        return _replaced(text)
     words = list(_WORD.finditer(text))
     lowered = [found[0].lower() for found in words]
+    phrases = list(zip(*(lowered[start:] for start in range(_PHRASE_WORDS)), strict=False))
+    repeated = said.repeats({*phrases, *((word,) for word in lowered if word.isdigit())})
     kept = [_is_word(word, _error_words()) for word in lowered]
-    for index, found in enumerate(words):
-        if found[0].isdigit():
-            kept[index] = len(found[0]) <= _MAX_NUMBER_DIGITS and found[0] not in said.numbers
-    for quoted in _QUOTED.finditer(text):
-        inside = [index for index, word in enumerate(words) if quoted.start() <= word.start() < quoted.end()]
-        if not all(_is_word(lowered[index], _api_words()) for index in inside):
-            kept = [is_kept and index not in inside for index, is_kept in enumerate(kept)]
-    for start in range(len(words) - _PHRASE_WORDS + 1):
-        if tuple(lowered[start : start + _PHRASE_WORDS]) in said.phrases:
+    for index, word in enumerate(lowered):
+        if word.isdigit():
+            kept[index] = len(word) <= _MAX_NUMBER_DIGITS and (word,) not in repeated
+    for start, phrase in enumerate(phrases):
+        if phrase in repeated:
             kept[start : start + _PHRASE_WORDS] = [False] * _PHRASE_WORDS
+    starts = [found.start() for found in words]
+    for quoted in _QUOTED.finditer(text):
+        first, end = bisect_left(starts, quoted.start()), bisect_left(starts, quoted.end())
+        if not all(_is_word(word, _api_words()) for word in lowered[first:end]):
+            kept[first:end] = [False] * (end - first)
     characters = [character if character.isascii() else _FILLER for character in text]
     for found, is_kept in zip(words, kept, strict=True):
         if not is_kept:

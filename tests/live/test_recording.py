@@ -29,6 +29,8 @@ NAME = "OpenRouter maintenance"
 LINE = notice("recorded")
 PAGE_PATHS = re.compile(r"/cache/openrouter_pipe/recordings/[\w-]+\.jsonl")
 SECRET = "Ophelia"
+FETCH = "const [path, done] = arguments; fetch(path).then(answer => done(answer.status))"
+"""As a click on the link does, by the cookie of the page."""
 
 
 @pytest.fixture
@@ -70,6 +72,7 @@ def test_an_administrator_records_what_users_chat(
     link = page.find(By.CSS_SELECTOR, f"a[href$='{path[0].rpartition('/')[2]}']")
     assert str(link.get_attribute("href")) == f"{open_webui.url}{path[0]}"
     page.screenshot("recordings")
+    assert page.driver.execute_async_script(FETCH, path[0]) == 200
     written = admin.api.content(path[0]).decode()
     found = [SECRET, SECRET.lower(), "Paris", "degrees", admin.api.get("/api/v1/auths/")["id"], sent.chat_id]
     assert [word for word in found if word in written] == []

@@ -163,6 +163,13 @@ def test_of_an_error_the_wording_is_kept_and_nothing_that_it_quotes(line: Any, s
     assert answer["error"]["message"].rstrip() == kept.rstrip()
 
 
+def test_a_very_long_error_is_a_text_like_any_other() -> None:
+    """Nothing of it is looked at word by word."""
+    texts = ["a " * 10_000, "a " * 10_000 + "a"]
+    answers = [Placeholders().answer({"error": {"message": text}}, {})["error"]["message"] for text in texts]
+    assert answers == [texts[0], "x" * 20_001]
+
+
 @given(st.data(), SECRETS)
 def test_no_secret_is_left(data: st.DataObject, secret: str) -> None:
     """Wherever it stands in a request or an answer: as a text, as the name of a field, or quoted by an error."""

@@ -200,6 +200,16 @@ def test_no_case_costs_more_than_was_said(service: StandIn, run: Callable[..., O
         assert 0 < billed <= said[group]
 
 
+def test_what_has_no_bill_counts_as_much_as_it_could_cost(
+    service: StandIn, run: Callable[..., Outcome]
+) -> None:
+    """A stream that is left is billed, and does not say how much."""
+    outcome = run("--yes", "--base-url", service.base_url, "--only", "a stream that is left")
+    said = next(line for line in outcome.out.splitlines() if line.startswith("cancel"))
+    assert outcome.verdicts == {"a stream that is left": "same"}
+    assert f"{outcome.written['dollars']:.4f}" == said.rpartition("$")[2] != "0.0000"
+
+
 @pytest.mark.parametrize("answer", ["", "n", None])
 def test_nothing_is_sent_unless_somebody_agrees(
     service: StandIn, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, answer: str | None
