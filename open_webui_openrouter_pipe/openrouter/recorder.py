@@ -87,7 +87,7 @@ class Exchange:
         if not is_ok or not events:
             return AnswerRead(_kind(self.status, text), text=text)
         failures = [event for event in events if isinstance(event, dict) and is_failure(event)]
-        kind = _kind(None, failures[0].get("response") or failures[0]) if failures else None
+        kind = _kind(None, failures[0]) if failures else None
         return AnswerRead(kind, events=events)
 
     def _decoded(self) -> str:
