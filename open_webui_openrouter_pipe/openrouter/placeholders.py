@@ -22,7 +22,7 @@ from functools import cache
 from itertools import count
 from typing import Any, Final
 
-from ..responses.values import as_object, read_json
+from ..responses.values import as_list, as_object, read_json
 
 _FILLER: Final = "x"
 _DIGITS: Final = "0123456789abcdefghijklmopqrstuvwyz"
@@ -65,7 +65,7 @@ def _lists() -> Mapping[str, frozenset[str]]:
 @cache
 def _rules() -> Mapping[str, str]:
     """The rule of each known field."""
-    kinds = ("ids", "models", "names", "words", "numbers", "errors", "data", "texts", "schema")
+    kinds = ("ids", "models", "names", "fields", "words", "numbers", "errors", "data", "texts", "schema")
     return {name: kind for kind in kinds for name in _lists()[kind]}
 
 
@@ -105,9 +105,10 @@ class Placeholders:
 
     def request(self, body: Any) -> Any:
         """Return the JSON value of a request with placeholders."""
-        for tool in as_object(body).get("tools") or []:
-            if isinstance(name := as_object(tool).get("name"), str):
-                self._name(name)  # before ids, which may hold it
+        for key in ("tools", "input"):
+            for each in map(as_object, as_list(as_object(body).get(key))):
+                if isinstance(name := each.get("name"), str):
+                    self._name(name)  # before ids, which may hold it
         return self._value(body, "", None)
 
     def answer(self, value: Any, request: Any) -> Any:
@@ -148,6 +149,8 @@ class Placeholders:
                 shown = text if _NUMBER.fullmatch(text) else _replaced(text)
             case "models":
                 shown = self._model(text)
+            case "fields":
+                shown = text if text.lower() in _rules() else self._name(text)
             case "names":
                 shown = self._name(text)
             case _:

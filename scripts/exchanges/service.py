@@ -7,7 +7,9 @@ case, which say what a model does by itself.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import secrets
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from scripts.exchanges.models import cheapest
 from scripts.harness.page import Page, PipeInProcess
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from open_webui_openrouter_pipe.ports import Model
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from scripts.exchanges.shape import Shape
 
 TIMEOUT_SECONDS = 120.0
+ATTEMPTS = 3
+MAX_WAIT_SECONDS = 20.0
 PASSING = frozenset({"RateLimited", "ProviderUnavailable", "ConnectionFailed"})
 """Failures after which the pipe asks again; what came of that counts."""
 RECORD_SECONDS = 8.0
@@ -53,6 +57,8 @@ class Service:
     driver: PipeInProcess
     models: dict[str, Model]
     exchanges: list[Exchange]
+    nonce: str = field(default_factory=lambda: secrets.token_hex(4))
+    """Begins what shall not be in a cache by an earlier run."""
 
     @property
     def is_standin(self) -> bool:
@@ -97,9 +103,20 @@ class Service:
 
     async def _post(self, case: Case, models: Sequence[Model]) -> None:
         """Send a body as it stands, but for the models in it; a stream may be left before its end."""
-        body = _filled(case.body, [model.id for model in models])
+        body = self._filled(case.body, [model.id for model in models])
         key = self.key if case.key is None else case.key
         headers = {"Authorization": f"Bearer {key}"} if key else {}
+        for attempt in range(ATTEMPTS):
+            await self._send(case, body, headers)
+            last = self.exchanges[-1]
+            if attempt + 1 == ATTEMPTS or last.answer().kind not in PASSING:
+                break
+            seconds = last.headers.get("retry-after", "")
+            await asyncio.sleep(
+                min(float(seconds) if seconds.isdecimal() else 2.0**attempt, MAX_WAIT_SECONDS)
+            )
+
+    async def _send(self, case: Case, body: Any, headers: Mapping[str, str]) -> None:
         async with self.http.stream(
             "POST", f"{self.base_url}/responses", json=body, headers=headers
         ) as response:
@@ -114,7 +131,8 @@ class Service:
         page = Page(
             self.driver.pipe, "", tools=TOOLS if case.has_tools else {}, chat_id=f"{case.name}-{time.time()}"
         )
-        page.attached, page.parameters, page.system = case.attached, case.parameters, case.system
+        page.attached, page.parameters = case.attached, case.parameters
+        page.system = f"{self.nonce} {case.system}" if case.system else ""
         for question in case.questions:
             page.model = f"{question.model.format(*(model.id for model in models))}"
             await page.ask(f"{question.directive} {question.text}" if self.is_standin else question.text)
@@ -138,6 +156,18 @@ class Service:
             else None
         )
         return shape.of_list(response.status_code, found)
+
+    def _filled(self, value: Any, models: Sequence[str]) -> Any:
+        """A body with the models in the place of $0 and $1, and a long text in that of $longN."""
+        if isinstance(value, dict):
+            return {name: self._filled(each, models) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self._filled(each, models) for each in value]
+        if isinstance(value, str) and value.startswith("$long"):
+            return f"{self.nonce} {LONG_TEXT * int(value.removeprefix('$long'))}"
+        if isinstance(value, str) and value.startswith("$"):
+            return models[int(value[1:])]
+        return value
 
     def _model_of(self, exchange: Exchange) -> Model | None:
         """Whose prices are billed: of the model that was asked, if that is in the list by its own id."""
@@ -188,16 +218,3 @@ async def _models(http: httpx.AsyncClient, base_url: str, key: str) -> dict[str,
     if not models:
         raise NotReachable(f"{base_url} has no list of models ({listed.status_code}).")
     return models
-
-
-def _filled(value: Any, models: Sequence[str]) -> Any:
-    """A body with the models in the place of $0 and $1, and a long text in that of $longN."""
-    if isinstance(value, dict):
-        return {name: _filled(each, models) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_filled(each, models) for each in value]
-    if isinstance(value, str) and value.startswith("$long"):
-        return LONG_TEXT * int(value.removeprefix("$long"))
-    if isinstance(value, str) and value.startswith("$"):
-        return models[int(value[1:])]
-    return value

@@ -200,6 +200,31 @@ def test_no_case_costs_more_than_was_said(service: StandIn, run: Callable[..., O
         assert 0 < billed <= said[group]
 
 
+def test_a_service_that_is_busy_is_asked_again_and_is_no_difference(
+    service: StandIn, run: Callable[..., Outcome]
+) -> None:
+    """A raw request by the command, another one by the pipe; what stays busy is skipped."""
+    busy = "error=429 retry_after=0"
+    service.script(busy, "text=Hello", busy, "text=Hello")
+    outcome = run("--yes", "--base-url", service.base_url, "--only", "fallback models", "one provider")
+    assert (set(outcome.verdicts.values()), len(service.responses)) == ({"same"}, 4)
+    service.script(busy, times=20)
+    outcome = run("--yes", "--base-url", service.base_url, "--only", "fallback models", "one provider")
+    assert set(outcome.verdicts.values()) == {"skipped"}
+    assert "the service was busy" in outcome.out
+    assert outcome.code == contract.SAME
+
+
+def test_a_case_that_breaks_does_not_end_the_run(
+    service: StandIn, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts as much as it could have cost; as when a model calls a tool with what is no JSON."""
+    service.script('call=get_weather args="no JSON"')
+    outcome = run("--yes", "--base-url", service.base_url, "--only", "reasoning openai", "the key")
+    assert outcome.verdicts == {"reasoning openai": "skipped", "the key": "same"}
+    assert outcome.written["dollars"] > 0
+
+
 def test_what_has_no_bill_counts_as_much_as_it_could_cost(
     service: StandIn, run: Callable[..., Outcome]
 ) -> None:
