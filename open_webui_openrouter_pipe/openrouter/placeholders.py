@@ -41,7 +41,7 @@ _MODEL: Final = re.compile(r"~?([a-z0-9-]+)/[a-z0-9._-]{1,80}(?::([a-z-]+))?")
 _WORD: Final = re.compile(r"\w+")
 _VALUE: Final = re.compile(r"[A-Za-z0-9_.:;=/,\[\] -]*")
 _DATA: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+)(?:;charset=[a-z0-9-]+)?;base64,")
-_AMOUNT: Final = re.compile(r"\d{1,3}[a-z]?|\d{2,4}x\d{2,4}|")
+_AMOUNT: Final = re.compile(r"\d{1,4}[a-z]?|\d{2,4}x\d{2,4}|")
 """In words: a version, minutes, the size of a picture."""
 _NUMBER: Final = re.compile(r"[0-9.]{1,15}")
 _QUOTED: Final = re.compile(r"(?<!\w)(['\"`])(?:(?!\1)[^\n]|(?<=\w)\1(?=\w))*\1(?!\w)|“[^”]*”")

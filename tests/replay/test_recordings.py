@@ -11,7 +11,8 @@ import pytest
 from open_webui_openrouter_pipe.openrouter.placeholders import Placeholders
 from open_webui_openrouter_pipe.replay.__main__ import NOT_REPLAYED, NOT_VALID, main
 from open_webui_openrouter_pipe.replay.recordings import read_recording
-from open_webui_openrouter_pipe.responses.effects import Decoder, parse_event
+from open_webui_openrouter_pipe.responses.effects import Decoder, Effect, parse_event
+from open_webui_openrouter_pipe.responses.reducer import Reducer
 from scripts.paths import ROOT
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ FAILED = {
 }
 LOST = {**LINE, "status": None, "ending": "ConnectError", "request": 9_000_000}
 BROKEN = {**LINE, "ending": "closed", "events": [{"type": "response.output_text.delta", "delta": "xxx"}]}
+
+
+RECORDINGS = sorted((ROOT / "tests" / "data" / "openrouter" / "recordings").glob("*.jsonl"))
 
 
 def shown(
@@ -108,6 +112,29 @@ def test_another_version_is_refused_and_other_files_are_no_recordings(
     shown(tmp_path, capsys, {**LINE, "format": 2}, options=(), code=NOT_REPLAYED)
     assert read_recording([{"role": "user", "content": "Hello"}]) is None
     assert read_recording([]) is None
+
+
+@pytest.mark.parametrize("file", RECORDINGS, ids=lambda file: file.stem)
+def test_each_recording_has_the_results_beside_it(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """To keep another one, drop it there, with what `--json` prints without the requests once that was found right."""
+    assert main([str(file), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    results = [{name: value for name, value in each.items() if name != "request"} for each in printed]
+    assert results == json.loads(file.with_suffix(".json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("file", RECORDINGS, ids=lambda file: file.stem)
+def test_a_recorded_answer_is_read_the_same_wherever_its_bytes_are_cut(file: Path) -> None:
+    """As over the network, byte by byte."""
+    exchanges = read_recording([json.loads(line) for line in file.read_text("utf-8").splitlines()])
+    assert exchanges
+    for exchange in exchanges:
+        decoder, reducer, effects = Decoder(), Reducer(), list[Effect]()
+        for byte in exchange.as_stream().encode() if exchange.events else b"":
+            for frame in decoder.feed(bytes([byte])):
+                effects += reducer.feed(parse_event(frame))
+        if exchange.events:
+            assert [*effects, *reducer.close()][-1] == exchange.result()
 
 
 def test_the_page_shows_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
