@@ -27,6 +27,7 @@ from .money.audit import Bill
 from .money.prices import NO_PRICES
 from .openrouter import controls
 from .openrouter.controls import cheapest_lifetime
+from .openrouter.recordings import Recording
 from .openrouter.request import Composer, identity_parameters
 from .openrouter.retries import RetryingResponses
 from .openrouter.search import with_search
@@ -58,6 +59,7 @@ class Assembly:
     permitted: Permitted
     library: MediaLibrary
     channel: OutputChannel
+    recording: Recording | None
 
     async def turn(self) -> TurnRunner:
         """Return what answers the call."""
@@ -162,9 +164,8 @@ class Assembly:
         own_key = switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key
-        client = self.worker.client(
-            replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
-        )
+        own = replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
+        client = self.worker.client(own, self.recording)
         return RetryingResponses(client, limit_seconds=retry_seconds, show=show)
 
     async def _composer(self) -> Composer:
@@ -306,7 +307,7 @@ class Assembly:
 
 
 async def assemble(
-    worker: Worker, permitted: Permitted, channel: OutputChannel
+    worker: Worker, permitted: Permitted, channel: OutputChannel, recording: Recording | None = None
 ) -> tuple[TurnRunner, Mapping[str, str]]:
     """What answers a call that has its documents in it, and lines about these, each under a name."""
     call, settings = permitted.call, permitted.settings
@@ -328,7 +329,8 @@ async def assemble(
     lines: Mapping[str, str] = {}
     if settings.media.documents != "host":
         call, lines = await _attach_documents(worker, call, library)
-    return await Assembly(worker, replace(permitted, call=call), library, channel).turn(), lines
+    assembly = Assembly(worker, replace(permitted, call=call), library, channel, recording)
+    return await assembly.turn(), lines
 
 
 async def _attach_documents(
