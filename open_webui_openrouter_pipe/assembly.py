@@ -36,6 +36,7 @@ from .planning.plan import Plan
 from .planning.recall import without_tools
 from .ports import Model, Responses, Show
 from .recall.tool import RECALL_TOOL
+from .store.artifacts import RunningReasoning
 from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
@@ -70,11 +71,13 @@ class Assembly:
         spending = self._spending(composer, models)
         fitter = self._fitter(composer, models, spending, stores)
         # Of a task, and of a caller without a page, nothing is kept, and they find what is durable.
-        store, persistence = stores.durable, NO_PERSISTENCE
+        store, persistence = stores.durable, replace(NO_PERSISTENCE, within_turn=call.task is None)
         if call.keeps:
             store, persistence = stores.saved, settings.persistence
         elif call.is_unsaved:
             store, persistence = stores.unsaved, settings.persistence.of_unsaved
+        if persistence.reasoning == "disabled":
+            store = RunningReasoning(store, stores.running, call.message_id)
         ports = Ports(
             responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self.channel.put),
             requests=composer,
@@ -83,6 +86,7 @@ class Assembly:
             files=worker.host.files if self.library.saved_for else None,
             fill=self.library.fill,
             downloads=self.library.downloads,
+            find=self.permitted.find,
         )
         worker.admission.settings = settings.admission
         return TurnRunner(
@@ -93,6 +97,8 @@ class Assembly:
             self.channel,
             base_system_prompt=call.base_system_prompt,
             base_user_prompt=call.base_user_prompt,
+            fallbacks=composer.model_ids[1:],
+            never_reasons=bool(models[0] and models[0].never_reasons),
             has_attachments=call.has_attachments,
             memory=worker.memory,
             fitter=fitter,
@@ -152,6 +158,7 @@ class Assembly:
             call.ask if call.in_chat else None,
             call.time_zone,
             CostCeiling(models, self.permitted.offered, composer.most_searches),
+            find=self.permitted.find,
         )
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:

@@ -46,7 +46,8 @@ class RequestOrigin:
 class Artifact:
     """An item that we keep sealed because the host does not keep it, or not whole; found only by its `user_id`.
 
-    `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the model id that wrote it.
+    `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the id of the model that wrote it,
+    `provider` who served that, and `prompt` the name of the system prompt that it was written under ("" for unknown).
     """
 
     id: str
@@ -56,6 +57,8 @@ class Artifact:
     kind: str
     model: str
     item: Item
+    provider: str = ""
+    prompt: str = ""
 
 
 LoadedArtifacts: TypeAlias = Mapping[str, Artifact | MissingArtifact]
@@ -156,9 +159,23 @@ class Model:
     description: str = ""
     created: int = 0
     expires: str = ""
-    reasoning_is_mandatory: bool = False
+    reasoning_is_mandatory: bool | None = None
     canonical_id: str = ""
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
+    alias_of: str = ""
+    """The model that this name stands for at present; empty for a name of its own."""
+    is_chat: bool = True
+    """Whether it answers at once to a chat: not for batches, speech and what only endpoints of their own serve."""
+
+    @property
+    def real_id(self) -> str:
+        """Its own id, or that of the model that it stands for."""
+        return self.alias_of or self.id
+
+    @property
+    def never_reasons(self) -> bool:
+        """Whether the catalogue says that it does not reason; one that lists no parameters may."""
+        return bool(self.supported_parameters) and not self.reasons
 
     @property
     def writes(self) -> bool:
@@ -185,6 +202,22 @@ class Model:
     def reads(self, modality: str) -> bool:
         """Whether it takes this kind of input; one that lists none is taken to."""
         return not self.input_modalities or modality in self.input_modalities
+
+
+FindModel: TypeAlias = Callable[[str], Model | None]
+"""Returns a model of the catalogue by its id or canonical id; of a variant without a row, the model's."""
+
+
+def other_model(asked: str, served: str, find: FindModel) -> str:
+    """Return the id of the model that answered where it is not the one that was asked for, otherwise "".
+
+    So it is behind routers, presets, variants and aliases, and with fallbacks. A model's dated name is the model.
+    """
+    row, wanted = find(served) if served else None, find(asked)
+    if wanted and served == wanted.canonical_id and asked == wanted.id:
+        return ""
+    name = row.id if row and served == row.canonical_id else served
+    return "" if name == asked else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ..conversation.conversation import DigestedItem, content_digest, digest_ite
 from ..history.artifacts import ANTHROPIC, model_family
 from ..planning.plan import Plan
 from ..responses.effects import Usage
-from ..responses.items import Item, is_message
+from ..responses.items import Item, is_message, is_reasoning
 from ..responses.values import as_list, as_object
 from .prices import CacheRule, Cost, Prices, cacheable_tokens, next_input
 
@@ -37,6 +37,17 @@ _FOR_ALL: Final = frozenset({"models", "provider", "session_id", "prompt_cache_k
 """Parameters that lead to another provider or another of its machines, or stand before all else in the prompt."""
 _FOR_MESSAGES: Final = frozenset({"reasoning", "tool_choice", "parallel_tool_calls", "thinking_tokens"})
 """Parameters without which Anthropic knows the tools and the system prompt, but no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What a turn announces beside its plan: another system prompt, and that no later turn has its reasoning."""
+
+    new_prompt: bool = False
+    drops_reasoning: bool = False
+
+
+NOTHING_ANNOUNCED: Final = Announced()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +146,16 @@ def digests_of(
     *,
     breakpoints: Sequence[int] = (),
     answer: str,
-    new_prompt: bool = False,
+    announced: Announced = NOTHING_ANNOUNCED,
 ) -> Digests:
     """Name what is sent of a plan; `tokens` are the sizes of the tools and of all up to each item."""
     items, quoted, completed = plan.items, plan.recalled.entries, min(plan.marks.completed, len(plan.items))
     roles = [item["role"] if is_message(item) else "assistant" for item in items]
     said = [at for at in range(completed) if roles[at] in {"assistant", "user"}]
     opening = range(completed, [*roles, "assistant"].index("assistant", completed))
+    lasting = plan.starts[plan.parts.current + 1] - len(quoted) if quoted else len(items)
+    if announced.drops_reasoning:
+        lasting = next((at for at in range(completed, lasting) if is_reasoning(items[at])), lasting)
     return Digests(
         settings={name: _number(content_digest(value)) for name, value in _settings_of(body)},
         tools=[_number(content_digest(tool)) for tool in as_list(body.get("tools"))],
@@ -153,7 +167,7 @@ def digests_of(
             [*_beginnings(plan.entries[at])] if at == completed or roles[at] == "user" else []
             for at in opening
         ],
-        lasting=plan.starts[plan.parts.current + 1] - len(quoted) if quoted else len(items),
+        lasting=lasting,
         tokens=array("d", tokens),
         breaks=tuple([(each.request, each.turn, each.reason) for each in plan.prefix_breaks]),
         own_breaks=len(plan.new_breaks),
@@ -161,7 +175,7 @@ def digests_of(
         omitted_tools=plan.omitted_tools,
         answer=answer,
         turns=array("L", _turns_of(plan)),
-        new_prompt=new_prompt,
+        new_prompt=announced.new_prompt,
         breakpoints=breakpoints,
     )
 

@@ -202,7 +202,7 @@ def beta_features(controls: ControlSettings, model: Model | None, *, has_tools: 
     """Return what of Anthropic's betas helps a request: thinking between the calls of its tools."""
     if not (controls.interleaves_thinking and has_tools and model and model.reasons):
         return ()
-    is_able = model_family(model.id) == ANTHROPIC and _WITHOUT_INTERLEAVING not in model.id
+    is_able = model_family(model.id) == ANTHROPIC and _WITHOUT_INTERLEAVING not in model.real_id
     return (INTERLEAVED_THINKING,) if is_able else ()
 
 

@@ -31,7 +31,7 @@ NAME_CHARACTERS: Final = 48
 """Of what stands for a chat, a user or a message; OpenAI takes at most 64 as `prompt_cache_key`."""
 
 IdentityLevel = Literal["none", "session", "user", "trace"]
-"""How much is sent; each level includes those before it."""
+"""How much is sent beside the chat's `session_id`; each level includes those before it."""
 
 _LEVELS: Final[tuple[IdentityLevel, ...]] = get_args(IdentityLevel)
 _PARSER: Final = "file-parser"
@@ -99,12 +99,18 @@ def cache_key(secret: bytes, user_id: str, chat_id: str) -> str:
 def identity_parameters(
     level: IdentityLevel, origin: RequestOrigin, secret: bytes, *, task: str | None = None
 ) -> dict[str, Any]:
-    """Return the parameters that name the chat (`session_id`, `prompt_cache_key`), the user and the message."""
+    """Return the parameters that name the chat (`session_id`, `prompt_cache_key`), the user and the message.
+
+    By its `session_id` OpenRouter keeps a chat with one provider, where alone some signatures hold: each request of a
+    chat has it. What belongs to none, such as a title, has nothing that a provider would know again.
+    """
     included = _LEVELS[: _LEVELS.index(level) + 1]
     named: dict[str, Any] = {}
-    if "session" in included and origin.chat_id and task is None:
+    if origin.chat_id and task is None:
         key = cache_key(secret, origin.user_id, origin.chat_id)
-        named |= {"session_id": key, "prompt_cache_key": key}
+        named["session_id"] = key
+        if "session" in included:
+            named["prompt_cache_key"] = key
     if "user" in included and origin.user_id:
         named["user"] = _pseudonym(secret, "user", origin.user_id)
     if "trace" in included:

@@ -14,10 +14,12 @@ from ..errors import StreamBroken
 from ..words.lines import notice
 from .failure import Failure
 from .items import AssistantMessage, Item
-from .values import as_count, as_number, as_object, read_json
+from .values import as_count, as_list, as_number, as_object, as_text, mend_text, read_json
 
 _DONE = b"[DONE]"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SUCCESS: Final = 200
+_NAME_CHARACTERS: Final = 200
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -115,6 +117,26 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """Who answered, as far as OpenRouter says: "" and 0 where it does not.
+
+    `model` is an OpenRouter id, `provider` a name such as "Google AI Studio", `tier` the service tier, `attempts` how
+    many endpoints were asked. With `is_byok` the provider has billed a key of the account's own. `other_model` is the
+    id of the model where it is not the one that was asked for; whoever knows the catalogue fills it in.
+    """
+
+    model: str = ""
+    provider: str = ""
+    tier: str = ""
+    attempts: int = 0
+    is_byok: bool = False
+    other_model: str = ""
+
+
+UNKNOWN: Final = Served()
+
+
+@dataclass(frozen=True, slots=True)
 class ItemStarted:
     """A new item begins at `index`; `item` is its first, mostly empty form."""
 
@@ -184,6 +206,7 @@ class ResponseFinished:
     response_id: str | None = None
     items: tuple[Item, ...] = ()
     usage: Usage | None = None
+    served: Served = field(default=UNKNOWN, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +216,7 @@ class ResponseFailed:
     failure: Failure
     response_id: str | None = None
     usage: Usage | None = None
+    served: Served = field(default=UNKNOWN, repr=False)
 
 
 Effect: TypeAlias = ItemStarted | TextDelta | ItemFinished | ItemAmended | ResponseFinished | ResponseFailed
@@ -254,6 +278,33 @@ def _billed(value: Any) -> float:
     """Return a bill in dollars; 0 for one that cannot be true."""
     cost = as_number(value) or 0.0
     return cost if 0 <= cost <= MOST_BILLED else 0.0
+
+
+def read_served(event: Mapping[str, Any]) -> Served:
+    """Read who answered from a terminal event, or from the whole object of a response.
+
+    Source of the form: `openrouter_metadata`, which the header `X-OpenRouter-Metadata` asks for; the attempt that
+    succeeded, of the endpoints the one that was selected.
+    """
+    response = as_object(event.get("response")) or event
+    metadata = as_object(response.get("openrouter_metadata") or event.get("openrouter_metadata"))
+    endpoints = map(as_object, as_list(as_object(metadata.get("endpoints")).get("available")))
+    tried = [as_object(each) for each in as_list(metadata.get("attempts"))]
+    chosen = [each for each in endpoints if each.get("selected") is True]
+    chosen += [each for each in reversed(tried) if each.get("status") == _SUCCESS]
+    models = [each.get("model") for each in chosen] + [response.get("model")]
+    return Served(
+        model=next(filter(None, map(_name, models)), ""),
+        provider=next(filter(None, (_name(each.get("provider")) for each in chosen)), ""),
+        tier=_name(response.get("service_tier")),
+        attempts=as_count(metadata.get("attempt")) or len(tried),
+        is_byok=True in (metadata.get("is_byok"), as_object(response.get("usage")).get("is_byok")),
+    )
+
+
+def _name(value: Any) -> str:
+    """A name off the wire, as it may be shown and stored."""
+    return " ".join(mend_text(as_text(value)).split())[:_NAME_CHARACTERS]
 
 
 def answer_of(text: str, item_id: str) -> tuple[ItemStarted, TextDelta, ItemFinished, ResponseFinished]:

@@ -19,6 +19,7 @@ from .effects import (
     ResponseFinished,
     TextName,
     Usage,
+    read_served,
     read_usage,
     terminal_event,
 )
@@ -98,12 +99,13 @@ class Reducer:
             response_id=self._response_id,
             items=items,
             usage=replace(self._usage, pictures=pictures) if self._usage and pictures else self._usage,
+            served=read_served(event),
         )
         return [*effects, terminal]
 
     def _fail(self, failure: Failure, event: Event) -> list[Effect]:
         effects = self._finish(event, "incomplete")
-        return [*effects, ResponseFailed(failure, self._response_id, self._usage)]
+        return [*effects, ResponseFailed(failure, self._response_id, self._usage, read_served(event))]
 
     def _finish(self, event: Event, ending: Ending) -> list[Effect]:
         """Complete the items by the terminal event's output, the authority over what was streamed; finish all."""

@@ -24,6 +24,7 @@ from zoneinfo import ZoneInfo
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import SpendingDeclined, SpendingLimitReached, StoreError
+from ..history.artifacts import plain_id
 from ..money.audit import Bill, sent_bill
 from ..money.limits import (
     AccountLimit,
@@ -34,10 +35,27 @@ from ..money.limits import (
     nearest,
     period_end,
 )
-from ..money.prefix import FoundBreak, LastRequest, digests_of, expected_input, find_break
+from ..money.prefix import (
+    NOTHING_ANNOUNCED,
+    Announced,
+    FoundBreak,
+    LastRequest,
+    digests_of,
+    expected_input,
+    find_break,
+)
 from ..money.prices import MOST_PER_TOKEN, NO_PRICES, CacheRule, Prices, amounts, dollars, highest
 from ..planning.plan import Plan
-from ..ports import Ledger, Model, Notice, Request, RequestBody, RequestOrigin, Show
+from ..ports import (
+    FindModel,
+    Ledger,
+    Model,
+    Notice,
+    Request,
+    RequestBody,
+    RequestOrigin,
+    Show,
+)
 from ..responses.effects import ResponseFinished, Usage
 from ..responses.items import is_function_call
 from ..responses.values import as_count, as_list, as_object, as_text
@@ -279,6 +297,7 @@ class Spending:
     ceiling: CostCeiling = field(default_factory=CostCeiling)
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
+    find: FindModel = lambda _: None
     sent: LastRequest = field(init=False)
     """The last request that was opened, with what its input was expected to be billed as."""
     _found: FoundBreak | None = field(default=None, init=False)
@@ -292,14 +311,19 @@ class Spending:
         self._message = f"{self.origin.chat_id}\n{self.origin.message_id}"
         self._key = cache_key(self.origin.user_id, self._message)
 
-    async def open(self, plan: Plan, request: Request, notify: Show, *, new_prompt: bool = False) -> None:
+    async def open(
+        self,
+        plan: Plan,
+        request: Request,
+        notify: Show,
+        announced: Announced = NOTHING_ANNOUNCED,
+    ) -> None:
         """Ask for what is expensive, and hold what the request may cost at most, before it is sent.
 
-        `new_prompt` says that the system prompt is announced to be another one than the chat's last.
         Raises SpendingDeclined, and SpendingLimitReached.
         """
         memory, origin = self.services.planner.memory, self.origin
-        self.sent = sent = await self._expect(plan, request, new_prompt=new_prompt)
+        self.sent = sent = await self._expect(plan, request, announced)
         last = memory.last_requests(origin.user_id, origin.chat_id, origin.model)
         of_preset = [each for each in last if each.preset == sent.preset]
         try:
@@ -316,7 +340,8 @@ class Spending:
 
     def close(self, plan: Plan, answer: Answer) -> Bill:
         """Have the bill written, and return it; where none came, for what was sent and received by then."""
-        services, origin, sent, found = self.services, self.origin, self.sent, self._found
+        services, origin, found = self.services, self.origin, self._found
+        self.sent = sent = self._answered_by(answer.served.other_model)
         usage = answer.usage
         # our own forecast knows of no parameters
         expected_tokens = 0 if found and found.position == "settings" else sent.usage.cached_tokens
@@ -358,6 +383,14 @@ class Spending:
             self._add(answer, replace(usage, cost=bill.cost, provider_cost=bill.provider_cost))
         return bill if answer.usage else sent_bill(plan)  # the audit has what was billed, and no guesses
 
+    def _answered_by(self, model_id: str) -> LastRequest:
+        """The request at the prices of the model that has answered it, "" for the one that was asked."""
+        sent, row = self.sent, self.find(model_id) if model_id else None
+        if row is None or plain_id(model_id) == plain_id(self.origin.model):
+            return sent
+        rule = CacheRule.of(row.id, row.prices, long=sent.rule.is_kept_long)
+        return replace(sent, prices=row.prices, rule=rule)
+
     def _add(self, answer: Answer, usage: Usage) -> None:
         """Count a round of an answer for the line at its end."""
         earlier = self.services.turns.get(self._key) or AnswerCost()
@@ -376,7 +409,9 @@ class Spending:
         scale = expected.input_tokens / max(1.0, tokens[-1])
         return max(0, bisect_right([each * scale for each in tokens], expected.cached_tokens) - 1)
 
-    async def _expect(self, plan: Plan, request: Request, *, new_prompt: bool = False) -> LastRequest:
+    async def _expect(
+        self, plan: Plan, request: Request, announced: Announced = NOTHING_ANNOUNCED
+    ) -> LastRequest:
         """Name a request, and forecast what its input will be billed as if it is sent now."""
         planner, origin = self.services.planner, self.origin
         prices = self.model.prices if self.model else NO_PRICES
@@ -395,12 +430,13 @@ class Spending:
             [*accumulate(sizes)],
             breakpoints=[pieces - 1 for pieces in request.breakpoints],  # the tools are the first piece
             answer=origin.message_id,
-            new_prompt=new_prompt,
+            announced=announced,
         )
         # pictures take longer than the event loop may wait
         digests = await asyncio.to_thread(name) if plan.counts.media else name()
         now_seconds = planner.memory.clock()
-        rule = CacheRule.of(origin.model, prices, long=request.is_kept_long)
+        real_id = self.model.real_id if self.model and self.model.alias_of else origin.model
+        rule = CacheRule.of(real_id, prices, long=request.is_kept_long)
         last = planner.memory.last_requests(origin.user_id, origin.chat_id, origin.model)
         read_once = next(filter(_WAS_READ_ONCE, last), None)
         usage = expected_input(digests, rule, read_once, now_seconds=now_seconds)
@@ -434,6 +470,9 @@ class Spending:
             notice("cost_output", tokens=usage.output_tokens),
             notice("cost_seconds", seconds=cost.seconds),
         ]
+        if other := answer.served.other_model:
+            row = self.find(other)
+            parts.insert(1, notice("cost_answered_by", model=row.name if row and row.id == other else other))
         if seconds >= MEASURABLE_SECONDS and usage.output_tokens:
             parts.append(notice("cost_speed", speed=usage.output_tokens / seconds))
         return notice("cost_line", line=notice("joined", lines=tuple(parts), separator=" · "))

@@ -224,7 +224,8 @@ class Fitter:
         """Learn from the bill and record the request."""
         # what a parser makes of a PDF is billed as text that nobody counted
         if answer.usage and self.terms.calibrates and answer.was_read_once and not holds_pdf(sent.items):
-            self.services.calibrations.learn(sent.model, sent.counts, answer.usage.input_tokens)
+            model = answer.served.other_model or sent.model
+            self.services.calibrations.learn(model, sent.counts, answer.usage.input_tokens)
         if self.terms.recorded:
             self.services.record(self.origin, bill)
 

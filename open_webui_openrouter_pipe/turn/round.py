@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from ..errors import PipeError, StreamBroken
 from ..ports import (
@@ -15,6 +15,7 @@ from ..ports import (
     Downloads,
     Files,
     Fill,
+    FindModel,
     Notice,
     Output,
     RequestBody,
@@ -22,14 +23,17 @@ from ..ports import (
     Responses,
     RoundEnded,
     StoredMarkers,
+    other_model,
 )
 from ..responses.effects import (
+    UNKNOWN,
     Effect,
     ItemAmended,
     ItemFinished,
     ItemStarted,
     ResponseFailed,
     ResponseFinished,
+    Served,
     TextDelta,
     Usage,
 )
@@ -53,6 +57,8 @@ from .recorder import PictureStorage, Recorder
 
 STORE_UNAVAILABLE: Final = "store unavailable"
 """Under this name a user is informed once that items can be neither reloaded nor saved, until they can again."""
+
+_End = TypeVar("_End", ResponseFinished, ResponseFailed)
 
 _INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
     "max_output_tokens": "answer_at_output_limit",
@@ -101,6 +107,7 @@ class Ports:
     fill: Fill | None = None
     """None where nothing but text is sent."""
     downloads: Downloads | None = None
+    find: FindModel = lambda _: None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -132,6 +139,11 @@ class Answer:
         return self.end.usage if self.end else None
 
     @property
+    def served(self) -> Served:
+        """Who answered, as far as that is known."""
+        return self.end.served if self.end else UNKNOWN
+
+    @property
     def ended_turn(self) -> bool:
         """Whether the answer is complete, and no call awaits its result."""
         is_complete = isinstance(self.end, ResponseFinished) and self.end.status == "completed"
@@ -161,6 +173,7 @@ class Round:
     recorder: Recorder
     pictures: PictureStorage
     reported: SeenOnce
+    find: FindModel = lambda _: None
     own: OwnCalls = field(default_factory=OwnCalls)
     answer: Answer = field(default_factory=Answer)
     _open: dict[int, Item] = field(default_factory=dict)
@@ -223,16 +236,22 @@ class Round:
             case ItemFinished() | ItemAmended():
                 await self._finish_item(effect)
             case ResponseFinished():
-                self.answer.end = effect
+                self.answer.end = effect = self._named(effect)
+                self.recorder.note_writer(effect.served.other_model, effect.served.provider)
                 await self._finish(effect)
             case ResponseFailed():  # what led to nothing is not kept: no provider would take it back
-                self.answer.end = effect
+                self.answer.end = effect = self._named(effect)
                 await self.channel.put(effect)
                 error = self.responses.explain(effect.failure)
                 error.generation_id = effect.response_id or ""
                 raise error
             case _:
                 await self.channel.put(effect)
+
+    def _named(self, end: _End) -> _End:
+        """The end of the response with the model that answered in place of the one that was asked for."""
+        other = other_model(self.recorder.origin.model, end.served.model, self.find)
+        return replace(end, served=replace(end.served, other_model=other)) if other else end
 
     async def _start(self, effect: ItemStarted) -> None:
         self.answer.shown = True

@@ -16,11 +16,12 @@ from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation
 from ..errors import ContextTooLong, PipeError, ReasoningRejected
-from ..history.artifacts import MissingArtifact, MissingReason
+from ..history.artifacts import ROUTER, MissingArtifact, MissingReason, model_family
 from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.reading import History, read_history
 from ..history.steady import SteadyPrompt, steady_prompt
 from ..history.turn import BuiltHistory
+from ..money.prefix import Announced
 from ..planning.plan import Plan
 from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
 from ..responses.items import Item
@@ -141,6 +142,10 @@ class TurnRunner:
     recall: RecallTool
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    """The models that may answer in the place of the one that is asked."""
+    never_reasons: bool = False
+    """Whether the catalogue says so of the model that is asked."""
     has_attachments: bool = False
     """Whether something is attached to the message that is answered, so that it cannot be a command."""
     slot: AbstractAsyncContextManager[Away | None] = field(default_factory=nullcontext)
@@ -186,8 +191,8 @@ class TurnRunner:
             loaded = {**loaded, **{artifact.id: artifact for artifact in answer.stored.values()}}
         if answer.error is not None:
             raise answer.error
-        if answer.ended_turn and self.persistence.reasoning == "next_reply":
-            await self._delete_replayed(built)
+        if answer.ended_turn and self.persistence.reasoning != "conversation":
+            await self._delete_reasoning(built, answer)
 
     async def _read(self) -> History:
         prompt = "" if self.has_attachments else self.base_user_prompt
@@ -238,6 +243,8 @@ class TurnRunner:
         }
         options = Options(
             model_id=self.origin.model,
+            fallbacks=self.fallbacks,
+            never_reasons=self.never_reasons,
             base_system_prompt=self.base_system_prompt,
             base_user_prompt=self.base_user_prompt,
             strip_reasoning=strip_reasoning,
@@ -267,7 +274,7 @@ class TurnRunner:
         return built.conversation(items)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
-        """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
+        """Name each missing artifact once, but for reasoning that was deleted on purpose."""
         if self.persistence.reasoning == "next_reply" or self.persistence.in_memory:
             return
         reported = self.memory.reported
@@ -275,7 +282,8 @@ class TurnRunner:
         unavailable = [*reasons.values()].count("unavailable")
         if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
             await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
-        lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
+        passed = {"unavailable", "missing" if self.persistence.reasoning == "disabled" else ""}
+        lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") not in passed]
         new = reported.add(self.origin.user_id, lost)
         if new:
             counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
@@ -309,13 +317,18 @@ class TurnRunner:
         round_ = Round(
             ports.responses,
             self.channel,
-            Recorder(ports.store, origin, self.persistence, ports.new_id, taken, names),
+            Recorder(ports.store, origin, self.persistence, ports.new_id, taken, names, built.prompt),
             PictureStorage(ports.files, origin, ports.downloads),
             self.memory.reported,
+            ports.find,
             own,
         )
-        new_prompt, answer = bool(built.steady and built.steady.change == "new"), round_.answer
-        await self.spending.open(plan, request, self.channel.put, new_prompt=new_prompt)
+        answer = round_.answer
+        announced = Announced(
+            new_prompt=bool(built.steady and built.steady.change == "new"),
+            drops_reasoning=self.persistence.reasoning == "disabled" or model_family(origin.model) == ROUTER,
+        )
+        await self.spending.open(plan, request, self.channel.put, announced)
         try:
             await round_.run(request.body)
         finally:
@@ -324,9 +337,14 @@ class TurnRunner:
             await self.channel.put(Notice(line))
         return answer
 
-    async def _delete_replayed(self, built: BuiltHistory) -> None:
-        """Delete reasoning of earlier turns, which nobody needs once the turn after it has ended well."""
-        ids = [ulid for ulid, turn in built.replayed.items() if turn < built.turns[-1]]
+    async def _delete_reasoning(self, built: BuiltHistory, answer: Answer) -> None:
+        """Delete reasoning that nobody needs once a turn has ended well: of the turns before, or of this very turn."""
+        turn, stored = built.turns[-1], answer.stored.values()
+        if self.persistence.reasoning == "disabled":
+            ids = [ulid for ulid, of in built.replayed.items() if of == turn]
+            ids += [each.id for each in stored if each.kind == "reasoning"]
+        else:
+            ids = [ulid for ulid, of in built.replayed.items() if of < turn]
         if not ids:
             return
         try:

@@ -31,6 +31,8 @@ SEARCHING_FAMILIES: frozenset[Family] = frozenset({"openai", "anthropic", "googl
 """Whose providers search the web themselves."""
 PRESETS = {"preset/team": DEFAULT_MODEL, "preset/thrifty": "openai/gpt-4.1-mini"}
 """The account's presets, as they stand after the `@` of an id, each with the model that it names."""
+ROUTERS = {"openrouter/auto": "anthropic/claude-sonnet-4.5"}
+"""Ids behind which another model answers: that which its plugin allows first, or else this one."""
 ROUTING_VARIANTS = frozenset({"nitro", "floor", "exacto", "online"})
 """Variants of any model; others, such as ":free", are models of the catalogue."""
 ZDR_FAMILIES: frozenset[Family] = frozenset({"anthropic", "google"})
@@ -186,6 +188,28 @@ MODELS = TypeAdapter(tuple[Model, ...]).validate_python(tuple(_read_models()))
 BY_ID = {model.id: model for model in MODELS}
 
 
+def _router(router_id: str) -> dict[str, Any]:
+    """A router as an entry of /models: its price varies, which -1 stands for, and nothing is known of who serves."""
+    served: dict[str, Any] = BY_ID[ROUTERS[router_id]].wire()
+    shown = {name: value for name, value in served.items() if name != "reasoning"}
+    return {
+        **shown,
+        "id": router_id,
+        "canonical_slug": router_id,
+        "name": "Auto Router",
+        "pricing": {"prompt": "-1", "completion": "-1"},
+        "top_provider": {"context_length": None, "max_completion_tokens": None, "is_moderated": False},
+        "architecture": {**served["architecture"], "tokenizer": "Router"},
+    }
+
+
+def routed(model_id: str, allowed: list[str]) -> Model | None:
+    """The model that answers for an id: behind a router the first that is allowed, or its usual one."""
+    if model_id in ROUTERS:
+        return find((allowed or [ROUTERS[model_id]])[0])
+    return find(model_id)
+
+
 def find(model_id: str) -> Model | None:
     """The model with this id; canonical slugs, routing variants such as ``:nitro`` and presets name it too."""
     plain, at, preset = model_id.partition("@")
@@ -213,10 +237,12 @@ def listing(
         for model in MODELS
         if set(required) <= set(model.parameters) and ("all" in outputs or set(outputs) & set(model.outputs))
     ]
+    routers = [_router(name) for name in ROUTERS if "text" in outputs or "all" in outputs]
+    rows = [*(model.wire() for model in chosen), *routers]
     end = offset + limit
-    following = f"/api/v1/models?offset={end}&limit={limit}" if end < len(chosen) else None
+    following = f"/api/v1/models?offset={end}&limit={limit}" if end < len(rows) else None
     return {
-        "data": [model.wire() for model in chosen[offset:end]],
-        "total_count": len(chosen),
+        "data": rows[offset:end],
+        "total_count": len(rows),
         "links": {"next": following},
     }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import events
 from .cache import LONG_TTL_SECONDS, SEARCH_DOLLARS
+from .catalogue import DEFAULT_MODEL, ROUTERS, find
 from .plan import Item, thought
 from .prompt import conversation
 from .seal import FORMATS
@@ -67,7 +68,29 @@ def answer(service: Service, record: RecordedRequest, accepted: Accepted, plan: 
         seals={name: seal for name, seal in seals.items() if wanted or "signature" in seal},
         usage=_bill(used, model, output, tokens, now),
         plan=plan,
+        metadata=_metadata(body, model, is_byok=model.own_key_fee is not None) if _asks_who(record) else None,
     )
+
+
+def _asks_who(record: RecordedRequest) -> bool:
+    return record.headers.get("x-openrouter-metadata") == "enabled"
+
+
+def _metadata(body: dict[str, Any], model: Model, *, is_byok: bool) -> dict[str, Any]:
+    """What the service says of who served a request, in its recorded form."""
+    requested = body.get("model") or (body.get("models") or [DEFAULT_MODEL])[0]
+    by_strategy = {"auto": requested in ROUTERS, "fallback": find(requested) not in (None, model)}
+    endpoint = {"provider": model.provider, "model": model.id}
+    return {
+        "requested": requested,
+        "strategy": next((name for name, is_it in by_strategy.items() if is_it), "direct"),
+        "region": "iad",
+        "attempt": 1,
+        "is_byok": is_byok,
+        "endpoints": {"total": 1, "available": [{**endpoint, "selected": True}]},
+        "attempts": [{**endpoint, "status": 200}],
+        "pipeline": [],
+    }
 
 
 def _bill(

@@ -3,7 +3,7 @@
 Owns routing, authorization and the way of a request through the other modules: it is recorded, accepted,
 planned, answered and sent; and uvicorn, which serves it on a loopback port. All state lives in ``Service``.
 
-    GET  /api/v1/models, /endpoints/zdr, /key
+    GET  /api/v1/models, /models/user, /endpoints/zdr, /key
     POST /api/v1/responses
 """
 
@@ -119,6 +119,12 @@ def _models(_service: Service, request: Request, _record: RecordedRequest) -> Re
     return JSONResponse(catalogue.listing(offset, min(limit, MAX_LISTED), required, outputs))
 
 
+def _own_models(service: Service, request: Request, record: RecordedRequest) -> Response:
+    """What the account's settings leave of the list; these exclude nothing."""
+    _authorize(request)
+    return _models(service, request, record)
+
+
 def _zdr(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
     private = [model.endpoint() for model in catalogue.MODELS if model.family in catalogue.ZDR_FAMILIES]
     return JSONResponse({"data": private})
@@ -175,6 +181,7 @@ def _missing(_service: Service, _request: Request, _record: RecordedRequest) -> 
 
 REPLIES: dict[tuple[str, str], Reply] = {
     ("GET", f"{API}/models"): _models,
+    ("GET", f"{API}/models/user"): _own_models,
     ("GET", f"{API}/endpoints/zdr"): _zdr,
     ("GET", f"{API}/key"): _key,
     ("POST", f"{API}/responses"): _responses,

@@ -219,8 +219,10 @@ def _chosen_model(body: dict[str, Any]) -> Model:
     fallbacks = body.get("models") or []
     names = [body["model"], *fallbacks] if "model" in body else fallbacks or [catalogue.DEFAULT_MODEL]
     models = []
+    settings = [each for each in body.get("plugins") or [] if each.get("id") == "auto-router"]
+    allowed = [name for each in settings for name in each.get("allowed_models") or []]
     for name in names:
-        if (model := catalogue.find(name)) is None:
+        if (model := catalogue.routed(name, allowed)) is None:
             raise router_error(400, f"{name} is not a valid model ID")
         models.append(model)
     refusals = [model.refusal_by(body.get("provider") or {}) for model in models]

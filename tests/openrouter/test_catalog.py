@@ -183,7 +183,7 @@ async def test_only_so_many_files_are_kept(tmp_path: Path) -> None:
 def catalog_of(source: FakeSource, base_url: str = "https://a.example", **options: Any) -> ModelListing:
     """A catalogue that fetches from the source, in tasks of the running loop."""
     start = asyncio.create_task
-    return ModelListing(source, source, start=start, base_url=base_url, has_key=False, **options)
+    return ModelListing(source, source, start=start, base_url=base_url, api_key="", **options)
 
 
 @pytest.mark.parametrize("wire", [None, [], {"data": None}, {"data": {}}, "x", {"data": {"a/m": 1}}])
@@ -209,11 +209,18 @@ async def test_the_lists_survive_a_restart_and_belong_to_their_address(tmp_path:
     assert (first.rows.fetches, again.rows.fetches, elsewhere.zdr_ids.failure is None) == (1, 0, False)
 
 
+FOUND_AMONG = [
+    {"id": "a/m", "canonical_slug": "a/m-20260101"},
+    {"id": "a/m:free", "canonical_slug": "a/m-20260101"},
+    {"id": "~a/latest"},
+]
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(("asked", "found"), rows(TABLES, "found models"))
 async def test_models_are_found_by_variants_presets_and_aliases(asked: str, found: str | None) -> None:
     """A model is found by its own id, and by its variants, presets and aliases."""
-    listed = catalog_of(FakeSource({"data": [{"id": "a/m"}, {"id": "a/m:free"}, {"id": "~a/latest"}]}))
+    listed = catalog_of(FakeSource({"data": FOUND_AMONG}))
     await listed.rows.current()
     model = listed.find(asked)
     assert (model and model.id) == found

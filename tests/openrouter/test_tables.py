@@ -90,7 +90,7 @@ def summaries(provider: Any, model_id: str, writer_id: str, held: Any) -> Any:
     """Who may see the data holds for every model, the order of providers for the chat's own, limits as held."""
     given = {"provider": provider, "user": "u", "safety_identifier": "s", "temperature": 1, "session_id": "k"}
     sent = controls.summary_parameters(given, model_id=model_id, writer_id=writer_id, held=held)
-    asker = {"user": "u", "safety_identifier": "s", "reasoning_effort": "low"}
+    asker = {"user": "u", "safety_identifier": "s", "session_id": "k", "reasoning_effort": "low"}
     assert sent == {"provider": sent["provider"], **asker}
     return sent["provider"]
 
@@ -281,6 +281,9 @@ OF_TABLES: Final[dict[str, Callable[..., Any]]] = {
     "filtered variants": filtered_variants,
     "entries": entries,
     "models": model,
+    "chat models": lambda fields: (
+        next(iter((read_models({"data": [{"id": "a", **fields}]}) or {}).values())).is_chat
+    ),
     "reasoning models": lambda fields: (read_models({"data": [{"id": "a", **fields}]}) or {})["a"].reasons,
     "keys": lambda wire: list(astuple(facts)) if (facts := read_key(wire)) else None,
     "troubles": troubles,
