@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation
-from ..errors import ContextTooLong, PipeError, ReasoningRejected
+from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.reading import History, read_history
@@ -33,6 +33,14 @@ from .fit import Fitter, is_large
 from .memory import Memory
 from .own_tools import RecallTool
 from .recorder import Persistence, PictureStorage, Recorder
+from .remedies import (
+    Sending,
+    in_words,
+    may_be_history,
+    may_be_reasoning,
+    may_be_too_long,
+    may_think_without,
+)
 from .round import STORE_UNAVAILABLE, Answer, Ports, Round
 
 PROMPT_SECONDS: Final = 5.0
@@ -110,6 +118,11 @@ class PromptKeeper:
             return steady
         result = _compared(first, now)
         return SteadyPrompt(present, change="new") if kept and result.change == "none" else result
+
+
+def _refusal(answer: Answer) -> ProviderError | None:
+    """Return why a request was refused, before anything of the answer was shown."""
+    return answer.error if isinstance(answer.error, ProviderError) and not answer.shown else None
 
 
 def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
@@ -200,17 +213,51 @@ class TurnRunner:
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
     ) -> tuple[BuiltHistory, Answer]:
-        """Send the chat, without its reasoning where the provider refuses that; return what was sent and the answer."""
+        """Send the chat, and otherwise where it is refused; return what was sent at first, and the answer.
+
+        Where nothing helps, the first refusal is what the user reads, and nothing is taken for refused.
+        """
         built = self._build(history, loaded, steady)
         conversation = await self._with_attachments(built)
         await self._report_missing(built, loaded)
-        answer = await self._send(built, conversation)
-        if isinstance(answer.error, ReasoningRejected) and built.replayed and not answer.shown:
-            self.memory.rejected.add(self.origin.user_id, [*built.replayed])
-            await self.channel.put(Notice(notice("reasoning_rejected")))
+        how = Sending(thinks=not self._has("stopped thinking"), in_words=self._has("in words"))
+        answer = refused = await self._send(built, conversation, how)
+        if (
+            (error := _refusal(answer))
+            and may_be_reasoning(error, built)
+            and self._may_try(error, "reasoning")
+        ):
+            line = "reasoning_rejected" if isinstance(error, ReasoningRejected) else "asked_without_reasoning"
+            await self.channel.put(Notice(notice(line)))
             stripped = self._build(history, loaded, steady, strip_reasoning=True)
-            answer = await self._send(stripped, await self._with_attachments(stripped))
-        return built, answer
+            conversation = await self._with_attachments(stripped)
+            thinks = how.thinks and may_think_without(error, built, self.origin.model)
+            how = replace(how, thinks=thinks, may_shorten=False)
+            answer = await self._send(stripped, conversation, how)
+            if _refusal(answer) is None:
+                self.memory.rejected.add(self.origin.user_id, [*built.replayed])
+                self._remember("stopped thinking", true=not thinks)
+        error = _refusal(answer) and _refusal(refused)
+        if error and not how.in_words and may_be_history(error, built) and self._may_try(error, "words"):
+            await self.channel.put(Notice(notice("asked_in_words")))
+            answer = await self._send(built, conversation, replace(how, in_words=True, may_shorten=False))
+            self._remember("in words", true=_refusal(answer) is None)
+        return built, refused if _refusal(answer) else answer
+
+    def _has(self, what: str) -> bool:
+        """Whether something was remembered of the turn that is answered: the host calls anew after each round."""
+        return self.memory.tried.contains(self.origin.user_id, self._name(what))
+
+    def _remember(self, what: str, *, true: bool = True) -> bool:
+        """Remember something of this turn, if it is true; return whether it was not known."""
+        return true and bool(self.memory.tried.add(self.origin.user_id, [self._name(what)]))
+
+    def _name(self, what: str) -> str:
+        return f"{self.origin.chat_id}\n{self.origin.message_id}\n{what}"
+
+    def _may_try(self, error: ProviderError, what: str) -> bool:
+        """Whether to try something: what is not known to help is tried once a turn."""
+        return isinstance(error, ReasoningRejected) or not self.origin.message_id or self._remember(what)
 
     async def _load(self, ids: Sequence[str]) -> LoadedArtifacts:
         if not ids:
@@ -282,23 +329,34 @@ class TurnRunner:
             details = tuple(notice(name, count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
-    async def _send(self, built: BuiltHistory, conversation: Conversation) -> Answer:
-        """Fit the input and send it; once more with less when the provider counts more than its window."""
+    async def _send(self, built: BuiltHistory, conversation: Conversation, how: Sending) -> Answer:
+        """Fit the input and send it; once more with less when it is, or may be, more than the provider's window."""
         fitter = self.fitter
         plan = await fitter.fit(conversation, self.channel.put)
-        answer = await self._run_round(plan, built, conversation)
-        if isinstance(answer.error, ContextTooLong) and not answer.shown:
-            named_tokens = answer.error.limit_tokens
-            if smaller := await fitter.refit_smaller(conversation, plan, named_tokens=named_tokens):
-                reason = notice("context_shortened")
+        answer = await self._run_round(plan, built, conversation, how)
+        error = _refusal(answer) if how.may_shorten else None
+        if error and may_be_too_long(error, plan.tokens, plan.limit_tokens):
+            counted = error if isinstance(error, ContextTooLong) else None
+            if counted is None and not self._may_try(error, "less"):
+                return answer
+            if smaller := await fitter.refit_smaller(conversation, plan, counted):
+                reason = notice("context_shortened" if counted else "asked_shorter")
                 await fitter.report(conversation, smaller, self.channel.put, reason=reason)
-                return await self._run_round(smaller, built, conversation)
+                again = await self._run_round(smaller, built, conversation, how)
+                return answer if _refusal(again) else again
         if answer.ended_turn:
             fitter.prefetch(plan)
         return answer
 
-    async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Answer:
-        request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
+    async def _run_round(
+        self, plan: Plan, built: BuiltHistory, conversation: Conversation, how: Sending
+    ) -> Answer:
+        request = self.ports.requests.build(
+            plan.items, plan.marks, omitted_tools=plan.absent_tools, thinks=how.thinks
+        )
+        if how.in_words:
+            items = in_words(request.body["input"], plan.marks.current)
+            request = replace(request, body={**request.body, "input": items})
         own = self.recall.of_round(conversation, plan)
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})

@@ -122,11 +122,11 @@ def delta(text: str) -> Json:
     return {"type": "response.output_text.delta", **where, "delta": text}
 
 
-def failed(error: str) -> Json:
+def failed(error: str, code: int = 400) -> Json:
     """The end of an answer that fails."""
     return {
         "type": "response.failed",
-        "response": {"status": "failed", "error": {"code": 400, "message": error}, "output": []},
+        "response": {"status": "failed", "error": {"code": code, "message": error}, "output": []},
     }
 
 
