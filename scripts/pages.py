@@ -13,7 +13,12 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.openrouter.errors import RULES, UNKNOWN, WORDINGS, Wordings, WORDINGS, Wordings
+from open_webui_openrouter_pipe.openrouter.errors import (
+    RULES,
+    UNKNOWN,
+    WORDINGS,
+    Wordings,
+)
 from open_webui_openrouter_pipe.valves import (
     ADMIN_PROTECTIONS,
     Advanced,
@@ -126,7 +131,9 @@ def _marks(rule: Rule) -> str:
     wordings = WORDINGS.get(rule.section, Wordings())
     words = ", ".join(f"`{code}`" for code in sorted(wordings.codes))
     statuses += " that names it" if rule.condition else ""
-    return "; ".join(filter(None, [words, "its words" if wordings.texts else "", statuses])) or "anything else"
+    return (
+        "; ".join(filter(None, [words, "its words" if wordings.texts else "", statuses])) or "anything else"
+    )
 
 
 # --- privacy -------------------------------------------------------------------------------------------------

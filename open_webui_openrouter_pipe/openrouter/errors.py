@@ -64,13 +64,9 @@ _WINDOW = re.compile(
     r"(?: is| of|:)? ?\(?(?P<limit>\d[\d,]{2,14})|> (?P<maximum>\d[\d,]{2,14}) maximum"
 )
 """How OpenRouter, OpenAI, Google and Anthropic name the window."""
-_PROMPT_NUMBERS = re.compile(
-    r"(?i)prompt tokens limit exceeded: (?P<requested>\d{1,12}) > (?P<affordable>\d{1,12})"
-)
 _NUMBERS: Final = {
     "no_credits": ("no_credits_numbers", _CREDIT_NUMBERS),
     "too_long": ("too_long_numbers", _WINDOW_NUMBERS),
-    "prompt_unaffordable": ("prompt_unaffordable_numbers", _PROMPT_NUMBERS),
 }
 """The lines that say more where the server names numbers, and how it does."""
 _SUPPORTED_VALUES = re.compile(
@@ -357,17 +353,42 @@ RULES: Final = (
     Rule(ReasoningRejected, "reasoning_missing"),
     Rule(ReasoningRejected, "reasoning_not_accepted"),
     Rule(PaymentRequired, "key_limit_reached"),
-    Rule(PaymentRequired, "budget_in_use", passes=True),
+    Rule(
+        PaymentRequired,
+        "budget_in_use",
+        passes=True,
+    ),
     Rule(PaymentRequired, "prompt_unaffordable"),
-    Rule(PaymentRequired, "no_credits", (402,)),
+    Rule(
+        PaymentRequired,
+        "no_credits",
+        (402,),
+    ),
     Rule(RateLimited, "free_daily_limit"),
-    Rule(RateLimited, "free_limit", passes=True),
-    Rule(RateLimited, "provider_busy", passes=True),
+    Rule(
+        RateLimited,
+        "free_limit",
+        passes=True,
+    ),
+    Rule(
+        RateLimited,
+        "provider_busy",
+        passes=True,
+    ),
     Rule(ParameterRejected, "output_too_short"),
     Rule(ParameterRejected, "output_too_long"),
     Rule(ContextTooLong, "too_long"),
-    Rule(RequestRejected, "history_rejected", remedy="words"),
-    Rule(EffortRejected, "effort_rejected", (400, 422), condition=_names_effort),
+    Rule(
+        RequestRejected,
+        "history_rejected",
+        remedy="words",
+    ),
+    Rule(
+        EffortRejected,
+        "effort_rejected",
+        (400, 422),
+        condition=_names_effort,
+    ),
     Rule(RequestRejected, "schema_rejected"),
     Rule(
         ParameterRejected,
@@ -376,26 +397,90 @@ RULES: Final = (
         condition=lambda failure: bool(_rejected_parameter(failure)),
     ),
     Rule(ModelNotFound, "no_tool_provider"),
-    Rule(ModelNotFound, "no_attachment_provider", remedy="words"),
-    Rule(ModelNotFound, "no_endpoint", remedy="words", wordings="no_cache_provider"),
+    Rule(
+        ModelNotFound,
+        "no_attachment_provider",
+        remedy="words",
+    ),
+    Rule(
+        ModelNotFound,
+        "no_endpoint",
+        remedy="words",
+        wordings="no_cache_provider",
+    ),
     Rule(ModelNotFound, "no_allowed_provider"),
     Rule(ModelNotFound, "privacy_restricted"),
     Rule(ModelNotFound, "model_not_found"),
     Rule(AccessDenied, "moderated"),
     Rule(AccessDenied, "model_refused"),
     Rule(AccessDenied, "data_residency"),
-    Rule(RequestRejected, "image_unusable", remedy="words"),
-    Rule(RequestRejected, "file_unusable", remedy="words"),
-    Rule(AuthenticationFailed, "key_rejected", (401,)),
-    Rule(ProviderUnavailable, "provider_unavailable", passes=True, remedy="any", wordings="upstream_error"),
-    Rule(ProviderUnavailable, "provider_slow", (408, 504, 524), passes=True),
-    Rule(ProviderUnavailable, "provider_overloaded", (503, 529), passes=True),
-    Rule(ProviderUnavailable, "provider_unavailable", range(500, 600), passes=True),
-    Rule(AccessDenied, "access_denied", (403,)),
-    Rule(ModelNotFound, "no_endpoint", (404,)),
-    Rule(RateLimited, "provider_busy", (429,), passes=True),
-    Rule(RequestTooLarge, "request_too_large", (413,)),
-    Rule(RequestRejected, "request_rejected", range(400, 500), remedy="any"),
+    Rule(
+        RequestRejected,
+        "image_unusable",
+        remedy="words",
+    ),
+    Rule(
+        RequestRejected,
+        "file_unusable",
+        remedy="words",
+    ),
+    Rule(
+        AuthenticationFailed,
+        "key_rejected",
+        (401,),
+    ),
+    Rule(
+        ProviderUnavailable,
+        "provider_unavailable",
+        passes=True,
+        remedy="any",
+        wordings="upstream_error",
+    ),
+    Rule(
+        ProviderUnavailable,
+        "provider_slow",
+        (408, 504, 524),
+        passes=True,
+    ),
+    Rule(
+        ProviderUnavailable,
+        "provider_overloaded",
+        (503, 529),
+        passes=True,
+    ),
+    Rule(
+        ProviderUnavailable,
+        "provider_unavailable",
+        range(500, 600),
+        passes=True,
+    ),
+    Rule(
+        AccessDenied,
+        "access_denied",
+        (403,),
+    ),
+    Rule(
+        ModelNotFound,
+        "no_endpoint",
+        (404,),
+    ),
+    Rule(
+        RateLimited,
+        "provider_busy",
+        (429,),
+        passes=True,
+    ),
+    Rule(
+        RequestTooLarge,
+        "request_too_large",
+        (413,),
+    ),
+    Rule(
+        RequestRejected,
+        "request_rejected",
+        range(400, 500),
+        remedy="any",
+    ),
 )
 """Of the documented failures, in the order in which they are recognized."""
 UNKNOWN: Final = Rule(ProviderError, "provider_error")
