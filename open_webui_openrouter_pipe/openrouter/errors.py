@@ -305,10 +305,10 @@ def _plain(text: str) -> str:
     return " ".join(text.lower().translate(_NO_MATTER).split())
 
 
-def read_wordings(text: str) -> dict[str, Wordings]:
-    """Read `refusals.txt`, by the names of its sections."""
+def read_wordings(lines: Sequence[str]) -> dict[str, Wordings]:
+    """Read the lines of `refusals.txt`, by the names of its sections."""
     read: dict[str, Wordings] = {}
-    for line in text.splitlines():
+    for line in lines:
         if line.startswith("["):
             name = line.strip("[]")
             read[name] = Wordings()
@@ -324,7 +324,7 @@ def read_wordings(text: str) -> dict[str, Wordings]:
 
 
 _NO_WORDINGS: Final = Wordings()
-WORDINGS: Final = read_wordings((pkgutil.get_data(__package__, "refusals.txt") or b"").decode())
+WORDINGS: Final = read_wordings((pkgutil.get_data(__package__, "refusals.txt") or b"").decode().splitlines())
 
 
 @dataclass(frozen=True, slots=True)

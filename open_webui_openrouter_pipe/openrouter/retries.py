@@ -216,7 +216,7 @@ async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Fa
     async for event in events:
         beginning.append(event)
         response = as_object(event.get("response"))
-        if is_failure(event) or unwritten_reason(response):
+        if is_failure(event) or (response.get("status") == "incomplete" and unwritten_reason(response)):
             return beginning, read_failure(None, response or event)
         if has_output(event):
             return beginning, None

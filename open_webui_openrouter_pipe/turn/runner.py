@@ -125,6 +125,11 @@ def _refusal(answer: Answer) -> ProviderError | None:
     return answer.error if isinstance(answer.error, ProviderError) and not answer.shown else None
 
 
+def _has_failed(answer: Answer) -> bool:
+    """Whether nothing came of a request."""
+    return answer.error is not None and not answer.shown
+
+
 def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
     """Compare with what is kept. What somebody has written anew is a new prompt, however little of it has changed."""
     if kept is None:
@@ -220,12 +225,19 @@ class TurnRunner:
         built = self._build(history, loaded, steady)
         conversation = await self._with_attachments(built)
         await self._report_missing(built, loaded)
-        how = Sending(thinks=not self._has("stopped thinking"), in_words=self._has("in words"))
+        tried, user_id, message_id = self.memory.tried, self.origin.user_id, self.origin.message_id
+        # the host calls anew after each round of a turn, with the same ids
+        turn = f"{self.origin.chat_id}\n{message_id}\n"
+        how = Sending(
+            not tried.contains(user_id, f"{turn}thinks no more"), tried.contains(user_id, f"{turn}in words")
+        )
         answer = refused = await self._send(built, conversation, how)
+        if answer.error is None:
+            return built, answer
         if (
             (error := _refusal(answer))
             and may_be_reasoning(error, built)
-            and self._may_try(error, "reasoning")
+            and self._may_try(error, f"{turn}reasoning")
         ):
             line = "reasoning_rejected" if isinstance(error, ReasoningRejected) else "asked_without_reasoning"
             await self.channel.put(Notice(notice(line)))
@@ -234,30 +246,25 @@ class TurnRunner:
             thinks = how.thinks and may_think_without(error, built, self.origin.model)
             how = replace(how, thinks=thinks, may_shorten=False)
             answer = await self._send(stripped, conversation, how)
-            if _refusal(answer) is None:
-                self.memory.rejected.add(self.origin.user_id, [*built.replayed])
-                self._remember("stopped thinking", true=not thinks)
-        error = _refusal(answer) and _refusal(refused)
-        if error and not how.in_words and may_be_history(error, built) and self._may_try(error, "words"):
+            if not _has_failed(answer):
+                self.memory.rejected.add(user_id, [*built.replayed])
+                tried.add(user_id, [f"{turn}thinks no more"] if message_id and not thinks else ())
+        error = error if _has_failed(answer) else None
+        if (
+            error
+            and not how.in_words
+            and may_be_history(error, built)
+            and self._may_try(error, f"{turn}words")
+        ):
             await self.channel.put(Notice(notice("asked_in_words")))
             answer = await self._send(built, conversation, replace(how, in_words=True, may_shorten=False))
-            self._remember("in words", true=_refusal(answer) is None)
-        return built, refused if _refusal(answer) else answer
-
-    def _has(self, what: str) -> bool:
-        """Whether something was remembered of the turn that is answered: the host calls anew after each round."""
-        return self.memory.tried.contains(self.origin.user_id, self._name(what))
-
-    def _remember(self, what: str, *, true: bool = True) -> bool:
-        """Remember something of this turn, if it is true; return whether it was not known."""
-        return true and bool(self.memory.tried.add(self.origin.user_id, [self._name(what)]))
-
-    def _name(self, what: str) -> str:
-        return f"{self.origin.chat_id}\n{self.origin.message_id}\n{what}"
+            tried.add(user_id, [f"{turn}in words"] if message_id and not _has_failed(answer) else ())
+        return built, refused if _has_failed(answer) else answer
 
     def _may_try(self, error: ProviderError, what: str) -> bool:
-        """Whether to try something: what is not known to help is tried once a turn."""
-        return isinstance(error, ReasoningRejected) or not self.origin.message_id or self._remember(what)
+        """Whether to try something in a turn, both in `what`: what is not known to help is tried once."""
+        is_known = isinstance(error, ReasoningRejected) or not self.origin.message_id
+        return is_known or bool(self.memory.tried.add(self.origin.user_id, [what]))
 
     async def _load(self, ids: Sequence[str]) -> LoadedArtifacts:
         if not ids:
@@ -334,16 +341,18 @@ class TurnRunner:
         fitter = self.fitter
         plan = await fitter.fit(conversation, self.channel.put)
         answer = await self._run_round(plan, built, conversation, how)
-        error = _refusal(answer) if how.may_shorten else None
+        error = _refusal(answer) if answer.error and how.may_shorten else None
         if error and may_be_too_long(error, plan.tokens, plan.limit_tokens):
             counted = error if isinstance(error, ContextTooLong) else None
-            if counted is None and not self._may_try(error, "less"):
+            if counted is None and not self._may_try(
+                error, f"{self.origin.chat_id}\n{self.origin.message_id}\nless"
+            ):
                 return answer
             if smaller := await fitter.refit_smaller(conversation, plan, counted):
                 reason = notice("context_shortened" if counted else "asked_shorter")
                 await fitter.report(conversation, smaller, self.channel.put, reason=reason)
                 again = await self._run_round(smaller, built, conversation, how)
-                return answer if _refusal(again) else again
+                return answer if _has_failed(again) else again
         if answer.ended_turn:
             fitter.prefetch(plan)
         return answer

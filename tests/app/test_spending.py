@@ -203,7 +203,10 @@ async def test_an_answer_that_is_stopped_is_billed_by_our_own_count(user: User, 
     "failure",
     [
         "error=400",
-        *(f"fail={kind} after=0 code=400" for kind in ("failed", "response.error", "nested", "flat")),
+        *(
+            f"fail={kind} after=0 code=400 type=invalid_request"
+            for kind in ("failed", "response.error", "nested", "flat")
+        ),
     ],
 )
 async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: str) -> None:

@@ -168,7 +168,9 @@ def test_every_section_is_read_by_a_rule() -> None:
 
 def test_a_line_is_read() -> None:
     """Who says it, and the pieces in their order; what makes no difference is taken out."""
-    read = read_wordings("# a note\n[a]\nX, Y: The `Big_one` ... isn't\ncodes: p q\ncodes: r\n\n[b]\n")
+    read = read_wordings(
+        "# a note\n[a]\nX, Y: The `Big_one` ... isn't\ncodes: p q\ncodes: r\n\n[b]\n".splitlines()
+    )
     assert read == {
         "a": Wordings(frozenset({"p", "q", "r"}), ((frozenset({"X", "Y"}), ("the big one", "isnt")),)),
         "b": Wordings(),
@@ -185,7 +187,7 @@ def test_a_line_is_read() -> None:
 def test_the_page_shows_lines_of_the_file() -> None:
     """In the form in which they stand there."""
     page = (ROOT / "docs" / "errors.md").read_text("utf-8")
-    for section, each in read_wordings(page.split("```text\n")[1].split("```")[0]).items():
+    for section, each in read_wordings(page.split("```text\n")[1].split("```")[0].splitlines()).items():
         assert each.codes <= WORDINGS[section].codes
         assert {pieces for _, pieces in each.texts} <= {pieces for _, pieces in WORDINGS[section].texts}
 
