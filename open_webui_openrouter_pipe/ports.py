@@ -348,10 +348,11 @@ class Requests(Protocol):
         marks: CacheMarks | None = None,
         *,
         omitted_tools: Collection[str] = (),
+        thinks: bool = True,
     ) -> Request:
         """Build it from the input and all else that the host asked for, but for the tools of these names.
 
-        `marks` is None when nothing is cached.
+        `marks` is None when nothing is cached. A model that is not to think does so where it cannot be told.
         """
 
     def build_summary_request(

@@ -294,7 +294,7 @@ def _read_row(row: Any) -> Model | None:
     fields = as_object(row)
     if not (model_id := as_text(fields.get("id"))):
         return None
-    architecture = as_object(fields.get("architecture"))
+    architecture, pricing = as_object(fields.get("architecture")), as_object(fields.get("pricing"))
     served, reasoning = as_object(fields.get("top_provider")), as_object(fields.get("reasoning"))
     parameters = _words(fields.get("supported_parameters"))
     return Model(

@@ -172,10 +172,20 @@ class Composer:
         """Whether OpenRouter adds to the input, and bills that, too: by plugins, or by a web search."""
 
     def build(
-        self, items: Sequence[Item], marks: CacheMarks | None = None, *, omitted_tools: Collection[str] = ()
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        omitted_tools: Collection[str] = (),
+        thinks: bool = True,
     ) -> Request:
         """Join the parameters with an input; what is omitted cannot be the choice."""
         body = self._with_input(self._request.body, items, marks)
+        model = self._model
+        if not thinks and (
+            model.reasons and not model.reasoning_is_mandatory if model else "reasoning" in body
+        ):
+            body["reasoning"] = {"effort": "none"}
         if not has_to_search(body.get("tool_choice"), items):
             del body["tool_choice"]
         return replace(self._request, body=_without_tools(body, omitted_tools))

@@ -23,7 +23,7 @@ from .effects import (
     read_usage,
     terminal_event,
 )
-from .failure import Failure, is_failure, read_failure
+from .failure import Failure, is_failure, read_failure, unwritten_reason
 from .items import Item, is_picture
 from .values import as_count, as_list, as_object, as_text, mend_text
 
@@ -85,7 +85,8 @@ class Reducer:
     def _end(self, event: Event) -> list[Effect]:
         """The end as the response tells it, whatever the event is called."""
         response = as_object(event.get("response"))
-        if is_failure(event) or response.get("status") == "cancelled":
+        is_unwritten = not self._drafts.all and unwritten_reason(response)
+        if is_failure(event) or is_unwritten or response.get("status") == "cancelled":
             return self._fail(read_failure(None, response or event), event)
         is_cut = "incomplete" in (response.get("status"), event["type"].removeprefix("response."))
         ending: Ending = "incomplete" if is_cut else "completed"

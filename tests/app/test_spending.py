@@ -342,7 +342,10 @@ async def test_under_a_limit_what_is_held_for_an_answer_is_the_most_that_it_can_
     "failure",
     [
         "error=400",
-        *(f"fail={kind} after=0 code=400" for kind in ("failed", "response.error", "nested", "flat")),
+        *(
+            f"fail={kind} after=0 code=400 type=invalid_request"
+            for kind in ("failed", "response.error", "nested", "flat")
+        ),
     ],
 )
 async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: str) -> None:

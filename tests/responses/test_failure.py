@@ -21,7 +21,8 @@ def test_a_failure_is_read(
     title: str, status: int | None, body: Any, message: str, facts: dict[str, Any]
 ) -> None:
     """Each family of error bodies, and each careless form of it; every text of it can be written."""
-    expected = Failure(message, **{**facts, "reasons": tuple(facts.get("reasons", ()))})
+    lists = {name: tuple(facts.get(name, ())) for name in ("reasons", "earlier")}
+    expected = Failure(message, **{**facts, **lists})
     assert read_failure(status, body) == expected, title
 
 

@@ -90,9 +90,11 @@ class FakeRequests:
         marks: CacheMarks | None = None,
         *,
         omitted_tools: Collection[str] = (),
+        thinks: bool = True,
     ) -> Request:
-        """Return the items alone."""
-        return Request({"input": list(items)}, {"a_b": "a.b"})
+        """Return the items alone, and that the model is not to think."""
+        reasoning = {} if thinks else {"reasoning": {"effort": "none"}}
+        return Request({**reasoning, "input": list(items)}, {"a_b": "a.b"})
 
     def build_summary_request(
         self,
