@@ -12,7 +12,7 @@ import pytest
 from scripts.standin import StandIn, media
 from scripts.standin.drawing import draw
 from scripts.standin.errors import KNOWN
-from tests.standin.client import CLOCK, Client, output, user
+from tests.standin.client import CLOCK, Client, output, said, user
 from tests.support.files import PICTURES, data_url
 from tests.support.rows import rows
 
@@ -64,10 +64,10 @@ def test_a_malformed_request_is_refused_with_the_path_of_its_fault(
 def test_what_cannot_be_served_is_refused_with_its_text(client: Client, body: Any, expected: str) -> None:
     """Status and beginning of the message, which the log repeats."""
     answer = client.http.post("/responses", json={"model": "standin/script", "input": "Hi", **body})
-    assert f"{answer.status_code} {answer.json()['error']['message']}".startswith(expected)
+    assert f"{answer.status_code} {said(answer)}".startswith(expected)
     (record,) = client.standin.responses
     assert (record.status, record.usage) == (answer.status_code, None)
-    assert record.error == answer.json()["error"]["message"]
+    assert record.error == said(answer)
 
 
 @pytest.mark.parametrize("fields", rows(TABLE, "accepted"))
@@ -85,12 +85,12 @@ def test_a_fallback_answers(client: Client) -> None:
 
 def test_too_long_a_prompt_is_refused_with_its_token_counts(client: Client) -> None:
     """The documented text; the output limit counts too."""
-    fields = {"model": "standin/small", "tools": [CLOCK], "max_output_tokens": 10}
+    fields = {"model": "standin/small", "tools": [CLOCK], "max_output_tokens": 16}
     error = client.post("x" * 4 * 16_384, **fields).json()["error"]
     assert error["metadata"] == {"provider_name": None}
     assert error["message"] == (
-        "This endpoint's maximum context length is 16384 tokens. However, you requested about 16420 tokens "
-        "(16396 of text input, 14 of tool input, 10 in the output). Please reduce the length of either one, or use "
+        "This endpoint's maximum context length is 16384 tokens. However, you requested about 16426 tokens "
+        "(16396 of text input, 14 of tool input, 16 in the output). Please reduce the length of either one, or use "
         "the context-compression plugin to compress your prompt automatically."
     )
 
