@@ -1,8 +1,8 @@
 """The reducer: events of one response in, effects out.
 
 Pure and total: any sequence of events, whole or cut off, results in items that are each started and finished once, and
-exactly one terminal effect. Two tables list what each event type means; others are ignored. Which item an event means,
-and what an item becomes, is decided in `drafts`.
+exactly one terminal effect. Two tables list what each event type means; others are ignored. Which item an event means
+is decided in `matching`, what an item becomes in `drafts`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, cast
 
-from .drafts import Ending, ItemDraft, ItemDrafts, ItemReference, WireObject
+from .drafts import Ending, ItemDraft, ItemReference, WireObject
 from .effects import (
     TEXT_KINDS,
     Effect,
@@ -23,6 +23,7 @@ from .effects import (
 )
 from .failure import Failure, is_failure, read_failure
 from .items import Item
+from .matching import ItemDrafts
 from .values import as_count, as_list, as_object, as_text, mend_text
 
 Event: TypeAlias = Mapping[str, Any]
