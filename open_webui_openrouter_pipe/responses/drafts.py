@@ -2,21 +2,21 @@
 
 A draft joins the texts of its item with the whole item that arrives later: what was not streamed yet becomes one more
 delta, and a message says in the end exactly what its deltas said. Reasoning stays as the provider sent it, because its
-signature covers it. Which item an event means is decided in `matching`.
+signature covers it. Which item an event means is decided in `reducer`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from .effects import TEXT_KINDS, Effect, ItemAmended, ItemFinished, ItemStarted, TextDelta, TextName
 from .items import PHASES, Item
 from .values import (
+    CITATION,
     REPLACEMENT,
-    annotation_key,
     as_list,
     as_text,
     flat_annotation,
@@ -31,6 +31,8 @@ Ending = Literal["completed", "incomplete"]
 Place: TypeAlias = tuple[TextName, int]
 """Where a text stands in its item: of which kind it is, and of which part."""
 
+_CITATION_KEYS: Final = ("url", "start_index", "end_index")
+"""What two mentions of one citation share; its excerpt may follow later."""
 _FIELDS: Final[Mapping[str, Mapping[str, TextName | None]]] = {
     "message": {"content": None},
     "reasoning": {"summary": "summary_text", "content": "reasoning_text"},
@@ -81,7 +83,7 @@ class ItemDraft:
     """What was shown."""
     _halves: dict[Place, str] = field(default_factory=dict)
     """Of these texts the halves of characters that wait for their partners."""
-    _annotations: dict[int, dict[str, WireObject]] = field(default_factory=lambda: defaultdict(dict))
+    _annotations: dict[int, dict[Hashable, WireObject]] = field(default_factory=lambda: defaultdict(dict))
 
     @property
     def lacks_arguments(self) -> bool:
@@ -124,7 +126,9 @@ class ItemDraft:
     def add_annotation(self, wire: Any, part: int) -> None:
         """Take an annotation of a part; one that is known may be more complete now."""
         if annotation := flat_annotation(mend(wire)):
-            self._annotations[part][annotation_key(annotation)] = annotation
+            is_citation = annotation["type"] == CITATION
+            key = tuple(map(annotation.get, _CITATION_KEYS)) if is_citation else repr(annotation)
+            self._annotations[part][key] = annotation
 
     def update(self, item: WireObject) -> None:
         """Take more of the item's form, in whose order it is from then on."""

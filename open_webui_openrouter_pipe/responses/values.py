@@ -47,8 +47,7 @@ def is_web_address(value: Any) -> bool:
     return as_text(value)[:8].lower().startswith(("https://", "http://"))
 
 
-_CITATION: Final = "url_citation"
-_CITATION_KEYS: Final = ("url", "start_index", "end_index")
+CITATION: Final = "url_citation"
 
 
 def flat_annotation(wire: Any) -> dict[str, Any] | None:
@@ -58,9 +57,9 @@ def flat_annotation(wire: Any) -> dict[str, Any] | None:
     """
     if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
         return None
-    is_citation = wire["type"] == _CITATION
-    nested = wire.get(_CITATION)
-    flat = {"type": _CITATION, **nested} if is_citation and isinstance(nested, dict) else wire
+    is_citation = wire["type"] == CITATION
+    nested = wire.get(CITATION)
+    flat = {"type": CITATION, **nested} if is_citation and isinstance(nested, dict) else wire
     url = as_text(flat.get("url"))
     if (is_citation or flat.get("url")) and not is_web_address(url):
         return None
@@ -68,17 +67,11 @@ def flat_annotation(wire: Any) -> dict[str, Any] | None:
         return flat
     return {
         **flat,
-        "type": _CITATION,
+        "type": CITATION,
         "title": as_text(flat.get("title")) or url,
         "start_index": as_count(flat.get("start_index")) or 0,
         "end_index": as_count(flat.get("end_index")) or 0,
     }
-
-
-def annotation_key(annotation: dict[str, Any]) -> str:
-    """Return what two mentions of one annotation share; the excerpt of a citation may follow later."""
-    is_citation = annotation["type"] == _CITATION
-    return repr([annotation.get(key) for key in _CITATION_KEYS] if is_citation else annotation)
 
 
 def as_number(value: Any) -> float | None:

@@ -44,7 +44,16 @@ ENCRYPTED_CONTENT = "reasoning.encrypted_content"
 OF_ROUTER = frozenset(
     {
         *("model", "models", "input", "instructions", "stream", "store", "provider", "plugins", "include"),
-        *("metadata", "session_id", "user", "trace", "prompt_cache_key", "prompt_cache_options"),
+        *(
+            "metadata",
+            "session_id",
+            "user",
+            "safety_identifier",
+            "background",
+            "trace",
+            "prompt_cache_key",
+            "prompt_cache_options",
+        ),
         *("cache_control", "service_tier", "modalities", "parallel_tool_calls", "truncation"),
         *("previous_response_id", "max_tool_calls", "stop_server_tools_when", "image_config"),
     }
@@ -279,12 +288,12 @@ def _breaks_forced_thinking(asked: Asked) -> list[Fields]:
 
 def _breaks_unread_reasoning(asked: Asked) -> list[Fields]:
     is_replayed = any(_kind(item) == "reasoning" for item in asked.items)
-    return _if(is_replayed and asked.model.thinking is None)
+    return _if(is_replayed and "reasoning" not in asked.model.parameters)
 
 
 def _breaks_unread_seals(asked: Asked) -> list[Fields]:
     is_wanted = ENCRYPTED_CONTENT in (asked.body.get("include") or [])
-    wanted = _if(is_wanted and asked.model.thinking is None, param="include")
+    wanted = _if(is_wanted and "reasoning" not in asked.model.parameters, param="include")
     return wanted or _breaks_unread_reasoning(asked)
 
 

@@ -275,10 +275,10 @@ def test_each_documented_error_can_be_ordered_in_each_family(client: Client, cod
     """Families differ in the place and the type of the code."""
     known = client.post(f"[[standin: error={code}]]")
     assert (known.status_code, known.text) == (code, KNOWN[code].body())
-    for family, said in {"A": code, "B": "invalid_prompt"}.items():
+    for family, sent in {"A": code, "B": "invalid_prompt"}.items():
         answer = client.post(f"[[standin: error={code} family={family} message=Oh]]", stream=True)
         error = answer.json()["error"]
-        assert (answer.status_code, error["code"], error["message"]) == (code, said, "Oh")
+        assert (answer.status_code, error["code"], error["message"]) == (code, sent, "Oh")
 
 
 def test_what_stands_before_the_service_answers_with_a_page(client: Client) -> None:
