@@ -1,7 +1,8 @@
 """Values off the wire, coerced to a type, and names as the wire accepts them.
 
 Each coercer returns a value of the wanted type, or an empty one, and never raises. The host allows any text as the
-name of a tool (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`.
+name of a tool (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`, and Gemini none that begins
+with a digit or a dash.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 _MAX_COUNT: Final = 2**53
 """Beyond it a JSON number is not exact, and a count nonsense."""
 
-_ACCEPTED: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ACCEPTED: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _KEPT_CHARACTERS: Final = 55
 
 
@@ -100,7 +101,8 @@ def wire_name(name: str) -> str:
     if not name:
         return "unnamed_tool"
     digest = sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:_KEPT_CHARACTERS]}_{digest}"
+    kept = re.sub(r"^(?=[0-9-])|[^a-zA-Z0-9_-]", "_", name)
+    return f"{kept[:_KEPT_CHARACTERS]}_{digest}"
 
 
 REPLACEMENT: Final = "\ufffd"
