@@ -22,6 +22,8 @@ from .errors import RefusalError, router_error
 
 Family = Literal["openai", "anthropic", "google", "xai", "raw"]
 
+MAKERS = {"xai": "x-ai", "raw": "deepseek"}
+"""Of the families that are not called like one."""
 DATA: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 DATE = "20260709"
 DEFAULT_MODEL = "openai/gpt-5.2"
@@ -47,9 +49,9 @@ class Model:
     """One model: what the catalogue says of it and how its provider behaves.
 
     ``rates`` are dollars per million tokens, by their names in /models; ``wire_extra`` replaces fields of its entry
-    there, and ``omitted`` names those that the entry lacks. ``windows`` are other rates at some sizes and hours.
-    ``own_key_fee`` says that the account holds a key of the provider's: it is the share of the price that is
-    OpenRouter's, and the provider bills the price itself.
+    there, ``omitted`` names those that the entry lacks, and ``others`` are further providers. ``windows`` are other
+    rates at some sizes and hours. ``own_key_fee`` says that the account holds a key of the provider's: it is the share
+    of the price that is OpenRouter's, and the provider bills the price itself.
     """
 
     id: str
@@ -65,10 +67,23 @@ class Model:
     parameters: tuple[str, ...] = ()
     thinking: dict[str, Any] | None = None
     tokenizer: str = "Other"
+    others: tuple[str, ...] = ()
     windows: tuple[PriceWindow, ...] = ()
     own_key_fee: Decimal | None = None
     wire_extra: dict[str, Any] = field(default_factory=dict)
     omitted: tuple[str, ...] = ()
+
+    @property
+    def maker(self) -> str:
+        """Whose rules hold: the author's; for the stand-in's own models that of their family."""
+        author = self.id.partition("/")[0]
+        return MAKERS.get(self.family, self.family) if author == "standin" else author
+
+    @property
+    def efforts(self) -> list[str] | None:
+        """The efforts of thinking that it knows; None where it takes any, or does not think."""
+        known: list[str] | None = self._thinking().get("supported_efforts")
+        return known
 
     @property
     def cached(self) -> CachedModel:
@@ -82,6 +97,13 @@ class Model:
         """The provider's name in preferences."""
         return self.provider.lower().replace(" ", "-")
 
+    def offers(self, preferences: dict[str, Any]) -> list[Model]:
+        """The model as each of its providers serves it, in the order that the preferences name, or only the first."""
+        offered = [replace(self, provider=name) for name in (self.provider, *self.others)]
+        order = [name.lower().partition("/")[0] for name in preferences.get("order") or []]
+        named = [one for name in order for one in offered if one.slug == name]
+        return named[:1] or offered
+
     def refusal_by(self, preferences: dict[str, Any]) -> RefusalError | None:
         """Why the provider may not serve a request with these preferences; None when it may."""
         only, ignored = (
@@ -89,7 +111,7 @@ class Model:
             for key in ("only", "ignore")
         )
         if (only and self.slug not in only) or self.slug in ignored:
-            return router_error(404, NO_PROVIDER)
+            return router_error(404, self._unserved(only) if only else NO_PROVIDER)
         wants_none_kept = preferences.get("zdr") is True and self.family not in ZDR_FAMILIES
         collects = preferences.get("data_collection") == "deny" and self.slug in COLLECTING_PROVIDERS
         if wants_none_kept or collects:
@@ -102,6 +124,14 @@ class Model:
         if too_dear or (precision and "unknown" not in precision):
             return router_error(404, NO_ENDPOINT)
         return None
+
+    def _unserved(self, only: set[str]) -> str:
+        served = ", ".join(name.lower().replace(" ", "-") for name in (self.provider, *self.others))
+        wanted = ", ".join(sorted(only))
+        return (
+            f"{NO_PROVIDER} Providers serving {self.id}: {served}, "
+            f"but your request's provider.only preference permits only: {wanted}."
+        )
 
     def wire(self) -> dict[str, Any]:
         """The model as an entry of /models."""
@@ -129,7 +159,7 @@ class Model:
             "links": {"details": f"/api/v1/models/{self.id}/endpoints"},
         }
         if self.thinking is not None:
-            shown["reasoning"] = {**DATA["thinking"], **self.thinking}
+            shown["reasoning"] = self._thinking()
         return {key: value for key, value in {**shown, **self.wire_extra}.items() if key not in self.omitted}
 
     def endpoint(self) -> dict[str, Any]:
@@ -147,6 +177,9 @@ class Model:
             "supported_parameters": list(self.parameters),
             "supports_implicit_caching": self.rule.kind == "automatic",
         }
+
+    def _thinking(self) -> dict[str, Any]:
+        return {} if self.thinking is None else {**DATA["thinking"], **self.thinking}
 
     def _pricing(self) -> dict[str, Any]:
         by_search = {"web_search": f"{SEARCH_DOLLARS}"} if self.family in SEARCHING_FAMILIES else {}

@@ -16,7 +16,7 @@ from .cache import LONG_TTL_SECONDS, SEARCH_DOLLARS
 from .catalogue import DEFAULT_MODEL, ROUTERS, find
 from .plan import Item, thought
 from .prompt import conversation
-from .seal import FORMATS
+from .seal import FORMATS, binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def answer(service: Service, record: RecordedRequest, accepted: Accepted, plan: 
         ends[-1:] = ["incomplete"]
     output = list(map(builder.build, plan.items, ends))
     tokens = {item["id"]: builder.tokens(item) for item in output}
-    seals = service.sealer.seal(output, model, tokens)
+    seals = service.sealer.seal(output, model, tokens, binding(body))
     wanted = ENCRYPTED_CONTENT in (body.get("include") or [])
     session = conversation(body, record.headers.get("x-session-id", ""))
     used = service.cache.account(

@@ -77,7 +77,6 @@ NATURAL_FETCH = re.compile(r"\bread\s+(https?://\S+)", re.IGNORECASE)
 SEARCH_TOOL, FETCH_TOOL = "openrouter:web_search", "openrouter:web_fetch"
 FOUND_URL, FOUND_TITLE = "https://example.org/found", "What was found"
 REFERENCE = re.compile(r"#\d{6}\b")
-INPUT_ROLES = ("user", "system", "developer")
 
 
 class ParsedRequest:
@@ -85,7 +84,8 @@ class ParsedRequest:
 
     def __init__(self, body: dict[str, Any], model: Model) -> None:
         self.body, self.model, self.items = body, model, input_items(body)
-        self.text = _last_user_text(self.items)
+        newest = last_user(self.items)
+        self.text = text_of(self.items[newest]) if newest >= 0 else ""
         turn = self.items[last_user(self.items) + 1 :]
         names = {item["call_id"]: item["name"] for item in self.items if item.get("type") == "function_call"}
         outputs = (item for item in turn if item.get("type") == "function_call_output")
@@ -393,18 +393,3 @@ def _go_online(draft: Draft) -> None:
         draft.before.append(planned.search(sought[1] if sought else words, FOUND_URL))
     draft.text = f"{request.echo()}\n\nAs [{FOUND_TITLE}]({FOUND_URL}) says."
     draft.citations.append(planned.citation(FOUND_URL, FOUND_TITLE))
-
-
-# --- reading the request ---
-
-
-def _last_user_text(items: list[dict[str, Any]]) -> str:
-    """The text of the user's last run of messages; instructions that stand among them do not end the run."""
-    run: list[str] = []
-    for item in reversed(items):
-        role = item.get("role")
-        if role == "user":
-            run.append(text_of(item))
-        elif run and role not in INPUT_ROLES:
-            break
-    return "\n".join(reversed(run))

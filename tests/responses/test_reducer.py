@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.responses.drafts import flat_annotation
 from open_webui_openrouter_pipe.responses.effects import (
     Effect,
     ItemAmended,
@@ -23,6 +22,7 @@ from open_webui_openrouter_pipe.responses.effects import (
 )
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response
+from open_webui_openrouter_pipe.responses.values import flat_annotation
 from tests.responses.streams import event, events, message, short
 from tests.support.growth import MAX_GROWTH, growth
 from tests.support.rows import rows
