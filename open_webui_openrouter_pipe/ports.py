@@ -189,9 +189,10 @@ class Model:
 
     @property
     def is_free(self) -> bool:
-        """Whether it costs nothing; the catalogue also gives no price by the token where each picture or song has one.
+        """Whether it costs nothing.
 
-        A variant that searches costs as much as its searches.
+        The catalogue also gives no price by the token where each picture or
+        song has one. A variant that searches costs as much as its searches.
         """
         name = self.id.partition("@")[0]
         by_piece = bool(self.output_modalities - {"text"}) and not name.endswith(":free")
@@ -367,16 +368,17 @@ class Requests(Protocol):
 
 
 WAITED: Final = "nothing was being answered"
-"""The argument of a cancellation that came while a request waited for its next attempt."""
+"""The argument of a cancellation between two attempts of a request."""
 
 
 class Responses(Protocol):
     """POST /responses."""
 
     def stream(self, body: RequestBody) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        """Open a stream; entering and reading raise the error tree's provider errors, reading also StreamBroken.
+        """Open a stream.
 
-        A cancellation says so where it came while nothing was being answered.
+        Entering and reading raise the error tree's provider errors, reading
+        also StreamBroken. A cancellation between two attempts says `WAITED`.
         """
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:

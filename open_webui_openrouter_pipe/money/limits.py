@@ -22,7 +22,7 @@ from typing import Final, Literal
 Scope = Literal["user", "each", "group", "all"]
 Period = Literal["day", "month"]
 Counts = Literal["both", "openrouter"]
-"""What a limit counts: what OpenRouter is paid alone, or also what a provider is paid whose key is in the account."""
+"""What a limit counts: what OpenRouter is paid, or also what providers are."""
 
 EVERYBODY: Final = "all"
 NEAR_SHARE: Final = 0.8
@@ -155,9 +155,10 @@ def limits_of(
 
 @dataclass(frozen=True, slots=True)
 class AccountSums:
-    """What an account has spent today and this month, in dollars, and the most that its running requests may cost.
+    """What an account has spent, and the most that its running requests may cost.
 
-    `provider_day` and `provider_month` are what providers were paid besides, whose keys are in the account.
+    In dollars, today and this month. `provider_day` and `provider_month` are
+    what providers were paid besides, whose keys are in the OpenRouter account.
     """
 
     day: float = 0.0
@@ -168,9 +169,10 @@ class AccountSums:
 
     def used(self, under: AccountLimit) -> float:
         """Return what was spent in the period of a limit, as far as it counts."""
-        is_day = under.limit.period == "day"
-        provider = self.provider_day if is_day else self.provider_month
-        return (self.day if is_day else self.month) + (provider if under.counts == "both" else 0.0)
+        own, provider = self.month, self.provider_month
+        if under.limit.period == "day":
+            own, provider = self.day, self.provider_day
+        return own + provider if under.counts == "both" else own
 
 
 def nearest(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) -> AccountLimit | None:

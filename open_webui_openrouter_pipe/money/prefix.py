@@ -119,8 +119,12 @@ class LastRequest:
         return self.cost_of(usage, self.sent_seconds if is_cached else self.cached_until).input
 
     def cost_of(self, usage: Usage, seconds: float) -> Cost:
-        """What a request costs that is billed like this at this time, in epoch seconds, and kept as long."""
-        return self.prices.cost(usage, seconds=seconds, long=self.rule.is_kept_long)
+        """What a request costs that is billed like this, and kept as long.
+
+        It is sent at `seconds` since the epoch.
+        """
+        long = self.rule.is_kept_long
+        return self.prices.cost(usage, seconds=seconds, long=long)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +274,18 @@ def find_break(earlier: Iterable[LastRequest], now: Digests, *, now_seconds: flo
     reusable = cacheable_tokens(last.tokens_before(compared.reusable), rule)
     lost = max(0, reusable - cacheable_tokens(kept, rule))
     total = now.tokens_before(len(now.items))
-    prices = replace(compared.last, prices=compared.last.prices.at(total, now_seconds))
+    prices = compared.last.prices.at(total, now_seconds)
+    priced = replace(compared.last, prices=prices)
     read, plain, written = (
-        prices.cost_of(usage, now_seconds).input
-        for usage in (Usage(lost, lost), Usage(lost), Usage(lost, cache_write_tokens=lost))
+        priced.cost_of(usage, now_seconds).input
+        for usage in (
+            Usage(lost, cached_tokens=lost),
+            Usage(lost),
+            Usage(lost, cache_write_tokens=lost),
+        )
     )
-    return replace(found, lost_tokens=lost, lost_cost=max(0.0, max(plain, written) - read))
+    dearer = max(plain, written) - read
+    return replace(found, lost_tokens=lost, lost_cost=max(0.0, dearer))
 
 
 def _compare(earlier: LastRequest, now: Digests) -> _Comparison:

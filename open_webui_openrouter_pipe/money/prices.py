@@ -2,8 +2,8 @@
 
 A provider reads what it has cached of a request at a lower price, as long as it keeps it.
 
-`Prices.cost` is the one place where tokens are multiplied by prices: of a row of the list, by what a request used and
-when it was sent. `Prices.paid` is what is paid for it: the bill, and the list only where there is none.
+`Prices.cost` alone multiplies tokens by prices; `Prices.paid` is the bill, and
+the list where there is none.
 
 Sources: OpenRouter's `pricing` and `usage`; the providers' published rules of prompt caching (minimum, block, how long
 an entry is kept).
@@ -11,8 +11,8 @@ an entry is kept).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
@@ -41,11 +41,12 @@ _BLOCKS: Final = (("google/", 256), ("deepseek/", 64))
 QUESTION_TOKENS: Final = 40
 """How long the next message is taken to be."""
 EXPLICIT_VENDORS: Final = frozenset({"anthropic", "qwen", "alibaba"})
-
-
 MOST_PER_TOKEN: Final = 0.001
-"""Dollars: no token of the list costs as much, and no picture as little. Below it, the price of a picture is one of its
-tokens, which is how Google's models have it."""
+"""Dollars: no token costs as much, and no picture as little.
+
+Below it, the price beside a picture is that of one of its tokens, as Google's
+models have it.
+"""
 
 _NAMES: Final = {
     "input": "prompt",
@@ -63,13 +64,29 @@ _NAMES: Final = {
     "reasoning": "internal_reasoning",
 }
 """OpenRouter's names of what `Prices` holds."""
-_CONDITIONS: Final = frozenset({"min_prompt_tokens", "utc_start", "utc_end", "utc_days"})
-_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_LEAST: Final = "min_prompt_tokens"
+_START: Final = "utc_start"
+_END: Final = "utc_end"
+_WEEKDAYS: Final = "utc_days"
+_CONDITIONS: Final = {_LEAST, _START, _END, _WEEKDAYS}
+_DAYS: Final = (
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+)
 _END_OF_DAY: Final = 2400
 
 
 class Cost(NamedTuple):
-    """What a request costs by the list, in dollars; `read` is what of `input` comes from the cache."""
+    """What a request costs by the list, in dollars.
+
+    `read` is what of `input` comes from the cache; `extras` are the request
+    itself, searches and pictures.
+    """
 
     input: float
     read: float
@@ -78,12 +95,15 @@ class Cost(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Input, output, and what is paid besides: the request itself, searches, pictures."""
+        """All of it."""
         return self.input + self.output + self.extras
 
 
 class Paid(NamedTuple):
-    """What is paid for a request, in dollars: to OpenRouter, and to a provider whose key is in the account there."""
+    """What is paid for a request, in dollars.
+
+    The `provider` is one whose own key is in the OpenRouter account.
+    """
 
     openrouter: float = 0.0
     provider: float = 0.0
@@ -98,10 +118,12 @@ NOTHING_PAID: Final = Paid()
 
 @dataclass(frozen=True, slots=True)
 class PriceBand:
-    """Other prices for the whole of a request that has more input tokens than so many, and is sent at these hours.
+    """Other prices for the whole of a large request, or one at some hours.
 
-    `start` and `end` are UTC clocks as numbers (1030 is half past ten), the end not included; past midnight where the
-    end is the lower one. `days` are weekdays from 0 for Monday, none for all: those on which the request is sent.
+    It has more input tokens than `more_than_tokens`. `start` and `end` are UTC
+    clocks as numbers (1030 is half past ten), the end not included; past
+    midnight where it is the lower one. `days` are the weekdays on which it is
+    sent, from 0 for Monday; none for all.
     """
 
     prices: tuple[tuple[str, float | None], ...]
@@ -116,11 +138,14 @@ class PriceBand:
         return bool(self.days) or (self.start, self.end) != (0, _END_OF_DAY)
 
     def holds(self, input_tokens: float, seconds: float | None) -> bool:
-        """Whether it holds for so much input at this time (epoch seconds); None is no hour in particular."""
-        if input_tokens <= self.more_than_tokens or (seconds is None and self.has_hours):
+        """Whether it holds for so much input at this time.
+
+        In epoch seconds; None is no hour in particular.
+        """
+        if input_tokens <= self.more_than_tokens:
             return False
         if seconds is None:
-            return True
+            return not self.has_hours
         now = datetime.fromtimestamp(seconds, UTC)
         clock = now.hour * 100 + now.minute
         is_within = self.start <= clock < self.end
@@ -131,12 +156,14 @@ class PriceBand:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Dollars per token, per request and per search; None where unknown or variable.
+    """Dollars per token, per request and per search; None where unknown.
 
-    `read` is for what the provider has cached, `write` for what it caches, `write_long` for what it keeps an hour;
-    `audio`, `audio_read` and `audio_output` for spoken tokens, `reasoning` for thinking. `image` and `image_output` are
-    for a token of a picture, or from `MOST_PER_TOKEN` on for a whole one. `bands` replace prices by the size of the
-    request and by the hour; of two that hold, the later one counts.
+    `read` is for what the provider has cached, `write` for what it caches,
+    `write_long` for what it keeps an hour; `audio`, `audio_read` and
+    `audio_output` for spoken tokens, `reasoning` for thinking. `image` and
+    `image_output` are for a token of a picture, or from `MOST_PER_TOKEN` on
+    for a whole one. `bands` replace prices by size and by the hour; of two
+    that hold, the later one counts.
     """
 
     input: float | None = None
@@ -160,7 +187,10 @@ class Prices:
         return self.input is not None
 
     def at(self, input_tokens: float, seconds: float | None = None) -> Prices:
-        """Return what holds for a request of this size at this time (epoch seconds); None is no hour in particular."""
+        """Return what holds for a request of this size at this time.
+
+        In epoch seconds; None is no hour in particular.
+        """
         changed: dict[str, float | None] = {}
         for band in self.bands:
             if band.holds(input_tokens, seconds):
@@ -171,13 +201,15 @@ class Prices:
         """Return the most that each may be, whatever the size and the hour."""
         if not self.bands:
             return self
-        return highest([self, *(replace(self, **dict(band.prices)) for band in self.bands)])  # type: ignore[arg-type]
+        changed = (dict[str, Any](band.prices) for band in self.bands)
+        return highest([self, *(replace(self, **each) for each in changed)])
 
     def cost(self, usage: Usage, *, seconds: float | None = None, long: bool = False) -> Cost:
-        """Return what a request costs by the list that was sent at `seconds`; `long` where it is kept for an hour.
+        """Return what a request costs by the list.
 
-        What has no price of its own costs as much as plain input or output does. How much of the audio was cached no
-        bill says: as little as can be.
+        It was sent at `seconds`, and is kept for an hour where it is `long`.
+        What has no price of its own costs as much as plain text. How much of
+        the audio was cached no bill says: as little as can be.
         """
         now = self.at(usage.input_tokens, seconds)
         plain, output = now.input or 0.0, now.output or 0.0
@@ -197,27 +229,28 @@ class Prices:
             (usage.audio_output_tokens, now.audio_output),
             (usage.image_output_tokens, by_token),
         )
-        output_cost = usage.output_tokens * output
-        output_cost += sum(
-            min(tokens, usage.output_tokens) * (price - output)
-            for tokens, price in kinds
-            if price is not None
-        )
+        output_cost, left = 0.0, usage.output_tokens
+        for tokens, price in kinds:
+            of_kind = 0 if price is None else min(tokens, left)
+            output_cost += of_kind * (price or 0.0)
+            left -= of_kind
+        output_cost += left * output
         by_picture = 0.0 if by_token is not None else now.image_output or 0.0
         extras = usage.searches * (now.search or 0.0) + usage.pictures * by_picture
         extras += (now.request or 0.0) if usage.total_tokens else 0.0
         return Cost(input_cost, read_cost, output_cost, extras)
 
     def paid(self, usage: Usage, *, seconds: float | None = None, long: bool = False) -> Paid:
-        """Return what is paid for a request: as it was billed where the bill says so, otherwise by the list.
+        """Return what is paid: the bill, or what the list says where there is none.
 
-        A bill of nothing is none, unless the list has nothing either. With a provider's key in the account, OpenRouter
-        is paid its fee, which may be nothing, and the provider the rest.
+        A bill of nothing is none, unless the list has nothing either. With a
+        provider's key in the account, OpenRouter is paid its fee, which may be
+        nothing, and the provider the rest.
         """
+        listed = self.cost(usage, seconds=seconds, long=long).total
         if usage.byok_requests:
-            listed = 0.0 if usage.provider_cost else self.cost(usage, seconds=seconds, long=long).total
             return Paid(usage.cost, usage.provider_cost or listed)
-        return Paid(usage.cost or self.cost(usage, seconds=seconds, long=long).total)
+        return Paid(usage.cost or listed)
 
 
 NO_PRICES: Final = Prices()
@@ -229,58 +262,74 @@ def _either(price: float | None, other: float) -> float:
 
 def highest(rows: Iterable[Prices]) -> Prices:
     """Return the highest of each price."""
-    rows = [*rows]
-    names = [field.name for field in fields(Prices) if field.name != "bands"]
-    known = {name: [price for row in rows if (price := getattr(row, name)) is not None] for name in names}
-    most: dict[str, Any] = {name: max(prices, default=None) for name, prices in known.items()}
+    most = dict[str, Any]()
+    for row in rows:
+        for name in _NAMES:
+            price, so_far = getattr(row, name), most.get(name)
+            if price is not None:
+                most[name] = max(price, so_far or 0.0)
     return Prices(**most)
 
 
 def read_prices(pricing: Any) -> Prices:
-    """Read the `pricing` of a model or of one of its endpoints; what cannot be read is left out.
+    """Read the `pricing` of a model, or of one of its endpoints.
 
-    A negative price marks a router whose price varies. `discount` is a share that is yet to be taken off. A band with a
-    condition that is not known holds for nothing.
+    What cannot be read is left out. A negative price marks a router whose
+    price varies. `discount` is a share that is yet to be taken off. A band
+    with a condition that is not known holds for nothing.
     """
     row = as_object(pricing)
     discount = as_number(row.get("discount")) or 0.0
     share = 1 - discount if 0 < discount <= 1 else 1.0
-    bands = [_read_band(as_object(entry), share) for entry in as_list(row.get("overrides"))]
+    entries = map(as_object, as_list(row.get("overrides")))
+    bands = (_read_band(entry, share) for entry in entries)
     return Prices(
-        **{name: _price(row.get(wire), share) for name, wire in _NAMES.items()},
+        **dict(_read_each(row, share)),
         bands=tuple(filter(None, bands)),
     )
 
 
+def _read_each(row: Mapping[str, Any], share: float) -> Iterator[tuple[str, float | None]]:
+    for name, wire in _NAMES.items():
+        if wire in row:
+            yield name, _price(row[wire], share)
+
+
 def _price(value: Any, share: float) -> float | None:
     """Dollars from a decimal string."""
-    number = None if value is None else as_number(value)
-    return number * share if number is not None and number >= 0 else None
+    number = as_number(value)
+    if number is None or number < 0:
+        return None
+    return number * share
 
 
 def _read_band(entry: Mapping[str, Any], share: float) -> PriceBand | None:
-    prices = tuple((name, _price(entry[wire], share)) for name, wire in _NAMES.items() if wire in entry)
+    prices = tuple(_read_each(entry, share))
     other = entry.keys() - _NAMES.values() - _CONDITIONS
-    least, start, end = (
-        as_count(entry.get(name, default))
-        for name, default in (("min_prompt_tokens", 0), ("utc_start", 0), ("utc_end", _END_OF_DAY))
-    )
-    days = [as_text(day).lower() for day in as_list(entry.get("utc_days"))]
-    is_odd = entry.get("utc_days") is not None and not days
-    unknown = any(as_number(entry[name]) is None for name in other)  # what is a number is another price
-    if not prices or unknown or is_odd or not {*days} <= {*_DAYS} or None in (least, start, end):
+    # what is a number is another price
+    unknown = any(as_number(entry[name]) is None for name in other)
+    if not prices or unknown:
         return None
-    most = least if "min_prompt_tokens" in entry else -1
-    return PriceBand(prices, most or 0, start or 0, end or 0, frozenset(map(_DAYS.index, days)))
+    start = as_count(entry.get(_START, 0))
+    end = as_count(entry.get(_END, _END_OF_DAY))
+    least = as_count(entry[_LEAST]) if _LEAST in entry else -1
+    days = [*map(as_text, as_list(entry.get(_WEEKDAYS)))]
+    named = [_DAYS.index(day.lower()) for day in days if day.lower() in _DAYS]
+    are_read = len(named) == len(days) and bool(days) == (_WEEKDAYS in entry)
+    if least is None or start is None or end is None or not are_read:
+        return None
+    return PriceBand(prices, least, start, end, frozenset(named))
 
 
 def cache_prices(prices: Prices) -> CachePrices:
-    """Return what a plan needs to know of a row: the prices of cached input beside plain input, by size.
+    """Return what a plan needs to know of a row, by size.
 
-    The hour does not count: what was decided in a chat would change with it, and with that the cached prefix.
+    The hour does not count: what was decided in a chat would change with it,
+    and with that the cached prefix.
     """
     base = prices.at(0)
-    sizes = sorted({band.more_than_tokens for band in prices.bands if not band.has_hours} - {-1})
+    lasting = [band for band in prices.bands if not band.has_hours]
+    sizes = sorted({band.more_than_tokens for band in lasting} - {-1})
     found = CachePrices.of(base.input, base.read, base.write)
     bands: list[tuple[int, CachePrices]] = []
     for size in sizes if base.input else ():
@@ -354,10 +403,11 @@ def dollars(amount: float) -> str:
 
 
 def amounts(cost: float, provider_cost: float) -> str:
-    """Write what was paid to OpenRouter, and what to a provider with a key of its own there, if anything was."""
+    """Write what was paid, and what to a provider besides, if anything was."""
     if not provider_cost:
         return dollars(cost)
-    return notice("cost_both", cost=dollars(cost), provider=dollars(provider_cost))
+    both = {"cost": cost, "provider": provider_cost}
+    return notice("cost_both", **{name: dollars(each) for name, each in both.items()})
 
 
 def needs_breakpoints(model_id: str) -> bool:

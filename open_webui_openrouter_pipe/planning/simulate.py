@@ -33,7 +33,8 @@ class CachePrices:
     Changing something old makes the provider read all that follows anew; leaving it costs its reading with each
     request, until there is as much to change again.
 
-    `bands` are other prices, beside the same plain input, for requests of more tokens than so many, the smallest first.
+    `bands` are other prices, beside the same plain input, for requests of more
+    tokens than so many, the smallest first.
     """
 
     read: float = 1.0
@@ -226,9 +227,10 @@ class SimulatedRequest:
         return known[key]
 
     def pays(self, freed_tokens: int, requests: int, following_tokens: int, *, tokens: float) -> bool:
-        """Return whether it pays to leave so much out of a request of `tokens`, and of as many more as `requests`.
+        """Return whether it pays to leave so much out of so many requests.
 
-        Where that brings it into a lower price band, all that is left of it costs less.
+        Where that brings a request of `tokens` into a lower price band, all
+        that is left of it costs less.
         """
         prices = self.terms.prices
         if not prices.bands:

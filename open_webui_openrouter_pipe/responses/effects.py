@@ -74,17 +74,21 @@ class Decoder:
 
 
 MOST_BILLED: Final = 1_000.0
-"""Dollars: the dearest model of the list, asked with two million tokens, costs less. A bill of more is a mistake, and
-would close a limit for everybody."""
+"""Dollars: two million tokens of the dearest model cost less.
+
+A bill of more is a mistake, and would close a limit for everybody.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one round, and its cost in US dollars as OpenRouter bills it; 0 where no bill says it.
+    """Tokens of one round, and its cost in US dollars, 0 where no bill says it.
 
-    Tokens of thinking, audio and pictures are among those of input or output. `byok_requests` are those that were
-    served with a provider's key in the OpenRouter account: of these, `cost` is OpenRouter's fee, and `provider_cost`
-    what the provider is paid besides. `searches` and `pictures` are what the answer has of them.
+    Tokens of thinking, audio and pictures are among those of input or output.
+    `byok_requests` are those that were served with a provider's own key in the
+    OpenRouter account: then `cost` is OpenRouter's fee, and `provider_cost`
+    what the provider is paid besides. `searches` and `pictures` are what the
+    answer has of them.
     """
 
     input_tokens: int = 0
@@ -103,7 +107,7 @@ class Usage:
 
     @property
     def says_something(self) -> bool:
-        """Whether it is more than the zeros with which some providers fill their last usage."""
+        """Whether it is more than zeros."""
         return bool(self.total_tokens or self.cost or self.provider_cost)
 
     @property
@@ -246,10 +250,11 @@ def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_usage(wire: Any) -> Usage | None:
-    """Read the wire's `usage` object; None when there is none. Values of a wrong type count as zero.
+    """Read the wire's `usage` object; None when there is none.
 
-    What a provider is paid counts where the usage itself says that its own key was used: without one,
-    `upstream_inference_cost` is the same as the cost, or what OpenRouter pays.
+    Values of a wrong type count as zero. What a provider is paid counts where
+    the usage says that its own key was used: without one, it is the same as
+    the cost, or what OpenRouter pays.
     """
     if not isinstance(wire, dict):
         return None

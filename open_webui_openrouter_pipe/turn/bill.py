@@ -65,18 +65,21 @@ from .fit import PlannerServices, about
 from .round import Answer
 
 HELD_OUTPUT_TOKENS: Final = 16_384
-"""What is taken for the longest answer of a model that names none, and what one with its thinking needs."""
+"""The longest answer of a model that names none; and room for thinking."""
 LEAST_OUTPUT_TOKENS: Final = 4_096
 """What an answer needs beside its thinking."""
 OUTPUT_SHARE: Final = 0.1
-"""Of the smallest limit: what an answer may cost, as far as that leaves enough of it."""
+"""Of the smallest limit: what an answer may cost, if that leaves enough."""
 HELD_SHARE: Final = 1.1
 """Of the counted input: what the provider may count at most."""
 FEE_SHARE: Final = 1.05
-"""Of the list's price: what is paid where a provider's own key is in the account, with OpenRouter's fee."""
+"""Of the list's price: what is paid where a provider's own key is used."""
 TIER_SHARE: Final = 2.0
-"""Of the list's price: what the dearer service tiers cost at most. The list has no prices of tiers; OpenAI's price list
-has 1.7 to 2 times as much for `priority`."""
+"""Of the list's price: what the dearer service tiers cost at most.
+
+OpenRouter's list has none of them; OpenAI's has 1.7 to 2 times as much for
+`priority`.
+"""
 MAX_REMEMBERED_CHATS: Final = 2_048
 ANSWER_SECONDS: Final = 120.0
 """How long a user may think about a price before the request is dropped."""
@@ -85,13 +88,13 @@ WAIT_SECONDS: Final = 30.0
 NOTABLE_SHARE: Final = 1.1
 """From this difference on, both prices of the next request are named."""
 CHARACTERS_PER_TOKEN: Final = 4
-_DEARER_TIERS: Final = frozenset({"priority", "fast", "scale", "ultrafast"})
-_LENGTHS: Final = frozenset({"max_tokens", "max_completion_tokens"})
-"""The catalogue's names of `max_output_tokens`."""
 MEASURABLE_SECONDS: Final = 0.2
 """Answers that arrive faster arrive in one piece, which says nothing about their speed."""
 
 _POLL_SECONDS: Final = 0.5
+_DEARER_TIERS: Final = {"priority", "fast", "scale", "ultrafast"}
+_LENGTHS: Final = {"max_tokens", "max_completion_tokens"}
+"""The catalogue's names of `max_output_tokens`."""
 _WAS_READ_ONCE: Final = attrgetter("was_read_once")
 
 log = logging.getLogger(__name__)
@@ -120,57 +123,68 @@ class CostCeiling:
     def highest_cost(self, body: RequestBody, input_tokens: int, *, seconds: float) -> float:
         """Return the most that a request may cost: nothing cached, a long answer, every search.
 
-        It is sent at `seconds` since the epoch. One without a price may cost what the dearest offered model does.
+        It is sent at `seconds` since the epoch. One without a price may cost
+        what the dearest offered model does.
         """
         size = input_tokens * HELD_SHARE
         prices = highest(each.at(size, seconds) for each in self._prices())
         kinds = Counter(_kinds_of_parts(body))
-        spoken = prices.audio if kinds["input_audio"] else None
-        each_token, each_picture = _of_pictures(prices.image if kinds["input_image"] else None)
-        plain = (prices.input, prices.write, prices.write_long, spoken, each_token)
-        drawn_token, drawn_picture = _of_pictures(prices.image_output)
+        pictures = kinds["input_image"]
+        seen_token, seen = _of_pictures(prices.image if pictures else None)
+        drawn_token, drawn = _of_pictures(prices.image_output)
+        given = (
+            prices.input,
+            prices.write,
+            prices.write_long,
+            prices.audio if kinds["input_audio"] else None,
+            seen_token,
+        )
         written = (prices.output, prices.reasoning, drawn_token)
-        output_tokens = body.get("max_output_tokens") or self._longest_tokens()
+        length = body.get("max_output_tokens") or self._longest_tokens()
         cost = (
-            size * max(each or 0.0 for each in plain)
-            + output_tokens * max(each or 0.0 for each in written)
-            + kinds["input_image"] * each_picture
-            + drawn_picture
+            size * max(each or 0.0 for each in given)
+            + length * max(each or 0.0 for each in written)
+            + pictures * seen
+            + drawn
             + (prices.request or 0.0)
             + self.searches * (prices.search or 0.0)
         )
-        return cost * FEE_SHARE * (TIER_SHARE if body.get("service_tier") in _DEARER_TIERS else 1.0)
+        is_dearer = body.get("service_tier") in _DEARER_TIERS
+        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0)
 
     def output_tokens(self, reasoning: Mapping[str, Any], limit_dollars: float) -> int | None:
-        """Return how long an answer may be under a limit where the request does not say so, None for any length.
+        """Return how long an answer may be under a limit; None for any length.
 
-        As long as the models can write, and as the window keeps free for it; half of that, and so on, as long as it
-        costs too much of the limit. It depends on nothing that changes within a chat: providers that take an effort for
-        a share of it would have cached the chat for another one.
+        As long as the models can write, and as the window keeps free for it;
+        half of that, and so on, as long as it costs too much of the limit. It
+        depends on nothing that changes within a chat: providers that take an
+        effort for a share of it would have cached the chat for another one.
         """
         known = [model for model in self.models if model]
         price = highest(each.dearest() for each in self._prices()).output
-        takes_it = all(
-            not model.supported_parameters or model.supported_parameters & _LENGTHS for model in known
-        )
-        if price == 0 or not takes_it:
+        listed = [model.supported_parameters for model in known]
+        if price == 0 or any(each and not each & _LENGTHS for each in listed):
             return None
         longest = most = self._longest_tokens()
         if window := smallest_known(model.context_tokens for model in known):
             most = min(most, int(window * MAX_OUTPUT_SHARE))
         thinking = as_count(reasoning.get("max_tokens")) or 0
-        thinks = reasoning.get("effort") != "none" and any(model.reasons for model in known)
-        least = HELD_OUTPUT_TOKENS if thinks and not thinking else LEAST_OUTPUT_TOKENS
-        while most > least and most * (price or 0.0) > limit_dollars * OUTPUT_SHARE:
+        may_think = any(model.reasons for model in known)
+        thinks = may_think and reasoning.get("effort") != "none" and not thinking
+        least = HELD_OUTPUT_TOKENS if thinks else LEAST_OUTPUT_TOKENS
+        may_cost = limit_dollars * OUTPUT_SHARE
+        while most > least and most * (price or 0.0) > may_cost:
             most = max(least, most // 2)
-        return max(most, min(longest, thinking + LEAST_OUTPUT_TOKENS)) if thinking else most
+        if not thinking:
+            return most
+        return max(most, min(longest, thinking + LEAST_OUTPUT_TOKENS))
 
     def _longest_tokens(self) -> int:
         sizes = [model.max_output_tokens for model in self.models if model]
         return smallest_known(sizes) or HELD_OUTPUT_TOKENS
 
     def _prices(self) -> list[Prices]:
-        """Those of the models that may answer; and where one is not known, those of all that are offered."""
+        """Those of the models that may answer, or of all that are offered."""
         known = [model.prices if model else NO_PRICES for model in self.models]
         if not all(each.are_known for each in known):
             known += [model.prices for model in self.offered]
@@ -178,8 +192,9 @@ class CostCeiling:
 
 
 def _of_pictures(price: float | None) -> tuple[float, float]:
-    """Return what each token of a picture costs, and what each picture: it is one of the two."""
-    return (price or 0.0, 0.0) if (price or 0.0) < MOST_PER_TOKEN else (0.0, price or 0.0)
+    """Return what a token of a picture costs, or what a whole one does."""
+    price = price or 0.0
+    return (price, 0.0) if price < MOST_PER_TOKEN else (0.0, price)
 
 
 def _kinds_of_parts(body: RequestBody) -> Iterator[str]:

@@ -117,8 +117,9 @@ class Answer:
     `items` are those of the whole answer, as the host has them, `stored` the artifacts of them that are durable, by
     their index, `outputs` the answers to calls of our own tools, by call id. `end` is the terminal effect, `error` why
     the round failed, None when it did not. `shown`: something was handed on, so that the request must not be repeated.
-    `goes_on`: it called our tools alone, and the next request follows at once. `was_stopped`: its reader left while
-    somebody was answering it, or may have been. Times are the event loop's seconds.
+    `goes_on`: it called our tools alone, and the next request follows at once.
+    `was_stopped`: its reader left while it was being answered, as far as is
+    known. Times are the event loop's seconds.
     """
 
     items: tuple[Item, ...] = ()

@@ -275,7 +275,10 @@ class SummarizerState:
 
 @dataclass(frozen=True, slots=True)
 class SummaryBatch:
-    """The summaries that were made, by segment, what was paid for them, and why the first of the others failed."""
+    """The summaries that were made, by segment, and what was paid for them.
+
+    `failure` is why the first of the others failed.
+    """
 
     summaries: Mapping[Segment, Summary] = field(default_factory=dict)
     paid: Paid = NOTHING_PAID
@@ -477,8 +480,12 @@ class Summarizer:
         for attempt in attempts:
             purpose: Purpose = "summary_ahead" if until_seconds is None else "summary"
             self.record(replace(attempt.bill, purpose=purpose))
-        bills, last, origin = [attempt.bill for attempt in attempts], attempts[-1], self.origin
-        paid = Paid(sum(bill.cost for bill in bills), sum(bill.provider_cost for bill in bills))
+        last, origin = attempts[-1], self.origin
+        bills = [attempt.bill for attempt in attempts]
+        paid = Paid(
+            sum(bill.cost for bill in bills),
+            sum(bill.provider_cost for bill in bills),
+        )
         if last.summary is None:
             return SummaryBatch(paid=paid, failure=last.failure)
         kept = (target.segment, last.summary, last.bill.model, target.source_tokens)
