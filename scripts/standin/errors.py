@@ -35,9 +35,13 @@ class RefusalError(Exception):
     metadata: dict[str, Any] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+    whole: Any = None
+    """The body, where it was recorded as a whole."""
 
     def body(self) -> str:
         """The body as sent: a JSON text, or an HTML page."""
+        if self.whole is not None:
+            return json.dumps(self.whole, ensure_ascii=False)
         if self.family == "html":
             return HTML_PAGE.format(status=self.status, message=self.message)
         if self.family == "B":

@@ -242,6 +242,30 @@ async def test_what_a_person_has_to_mend_leaves_nothing_behind(tmp_path: Path, r
     assert judge.refused <= 4
 
 
+class Calling(Judge):
+    """Calls a tool in each turn before it answers."""
+
+    def items_for(self, asked: Json) -> list[Json]:
+        if asked["input"][-1]["type"] == "message":
+            return [call("{}", call_id=f"call_{len(asked['input'])}")]
+        return [message("It works.")]
+
+
+async def test_what_has_helped_is_done_at_once_in_the_rest_of_the_turn(tmp_path: Path) -> None:
+    """And tried again in the next turn, as another provider may serve it."""
+    (row, *_) = [row for row in RECORDED if row["kind"] == "image_unsupported"]
+    judge, counts = Calling(row, "attachment"), []
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        page.attached = [IMAGE]
+        await page.ask("one")
+        judge.judges = True
+        for question in ("two", "three"):
+            answer = await page.ask(question)
+            counts.append((answer.error, answer.text, judge.refused))
+    assert counts == [(None, "It works.", 1), (None, "It works.", 2)]
+
+
 async def test_what_nothing_explains_is_tried_once_a_turn(tmp_path: Path) -> None:
     """In the next rounds of the same turn each refusal is the last word; in the next turn all is tried again."""
     judge = Judge(UNEXPLAINED, "reasoning")
