@@ -251,6 +251,40 @@ class Calling(Judge):
         return [message("It works.")]
 
 
+async def test_a_chat_without_reasoning_goes_on_where_a_thinking_model_wants_it(tmp_path: Path) -> None:
+    """Another model has written it, or it is lost: then the answer comes without thinking."""
+    (row, *_) = [row for row in RECORDED if row["kind"] == "reasoning_missing"]
+    judge = Calling(row, "thinking without reasoning")
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        await page.ask("one")
+        judge.judges = True
+        answer = await page.ask("two")
+    assert (answer.error, answer.text, judge.refused) == (None, "It works.", 1)
+
+
+class Changing(Judge):
+    """Says something else when it refuses once more."""
+
+    def refusal(self) -> httpx.Response:
+        if self.refused > 1:
+            return httpx.Response(403, json={"error": {"code": 403, "message": "another"}})
+        return super().refusal()
+
+
+async def test_where_nothing_helps_the_first_refusal_is_read(tmp_path: Path) -> None:
+    """What came of the tries is nothing that the user has asked for."""
+    judge = Changing(UNEXPLAINED, "reasoning")
+    judge.has_cause = lambda _: True
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        await page.ask("one")
+        judge.judges = True
+        answer = await page.ask("two")
+    assert (answer.error or "").startswith("The provider rejected the request; ")
+    assert judge.refused == 3
+
+
 async def test_what_has_helped_is_done_at_once_in_the_rest_of_the_turn(tmp_path: Path) -> None:
     """And tried again in the next turn, as another provider may serve it."""
     (row, *_) = [row for row in RECORDED if row["kind"] == "image_unsupported"]
