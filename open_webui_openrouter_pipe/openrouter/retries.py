@@ -28,7 +28,7 @@ from ..errors import (
     StreamBroken,
 )
 from ..ports import WAITED, Event, Notice, RequestBody, Responses, Show
-from ..responses.failure import Failure, has_output, is_failure, read_failure, unwritten_reason
+from ..responses.failure import Failure, has_output, is_failure, read_failure
 from ..responses.values import as_count, as_number, as_object
 from ..words.lines import notice
 from .fields import nearest_effort, value_at, with_value
@@ -219,9 +219,8 @@ async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Fa
     beginning: list[Event] = []
     async for event in events:
         beginning.append(event)
-        response = as_object(event.get("response"))
-        if is_failure(event) or (response.get("status") == "incomplete" and unwritten_reason(response)):
-            return beginning, read_failure(None, response or event)
+        if is_failure(event):
+            return beginning, read_failure(None, as_object(event.get("response")) or event)
         if has_output(event):
             return beginning, None
     broken = StreamBroken(notice("stream_incomplete"))

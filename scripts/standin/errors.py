@@ -37,9 +37,13 @@ class RefusalError(Exception):
     headers: dict[str, str] = field(default_factory=dict)
     said: str = ""
     """What the provider said, where it is not the message."""
+    whole: Any = None
+    """The body, where it was recorded as a whole."""
 
     def body(self) -> str:
         """The body as sent: a JSON text, or an HTML page."""
+        if self.whole is not None:
+            return json.dumps(self.whole, ensure_ascii=False)
         if self.family == "html":
             return HTML_PAGE.format(status=self.status, message=self.message)
         if self.family == "B":

@@ -25,6 +25,8 @@ a summary, Open WebUI's own prompts, the directives of the text, natural chat. I
     slow=SECONDS                                              a long answer, ten deltas a second
     error=STATUS                      family= message= retry_after=                    instead of an answer
                                                               (family A, B, C or html)
+    recorded={...}                    holds=TYPE              a recorded error, by its status, shape, and body or
+                                                              message, if the input holds an item of this type
     refuse=PATH                       values=a,b              the provider takes no such parameter, such as
                                                               temperature or reasoning.effort, or no other values
     fail=failed|response.error|nested|flat|eof  after= code= message= type=            in mid-stream
@@ -45,7 +47,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import validate_call
 
 from . import plan as planned
-from .errors import Family, documented, unsupported
+from .errors import Family, RefusalError, documented, unsupported
 from .media import pictures_of
 from .plan import (
     Break,
@@ -321,6 +323,20 @@ class Draft:
             self.plan.cut = Break("failed", 0, message=message, error_type=refusal.error_type)
         else:
             self.plan.refusal = replace(refusal, headers=headers, family=family, message=message)
+
+    def _do_recorded(self, row: dict[str, Any], holds: str = "") -> None:
+        if holds and holds not in {item.get("type") for item in self.request.items}:
+            return
+        body, message = row.get("body"), row.get("message", "")
+        if row["shape"] != "sse event":
+            self.plan.refusal = RefusalError(row["status"], message, whole=body)
+            return
+        error = (
+            (body or {})
+            .get("response", body or {})
+            .get("error", {"code": "server_error", "message": message})
+        )
+        self.plan.cut = Break("failed", 0, error["code"], error["message"], error_type="unmapped")
 
     def _do_refuse(self, path: str, values: str = "") -> None:
         given: Any = self.request.body

@@ -222,3 +222,16 @@ def test_of_several_numbers_the_smallest_can_be_paid(kind: str, affordable: list
         for number, line in zip(filter(None, found), said, strict=True)
     ]
     assert named == [str(kind == "no_credit")] * len(said)
+
+
+def test_who_pays_with_an_own_key_waits_for_own_requests_too() -> None:
+    """They have credits; only where these are too few is that said of the key's owner."""
+    in_flight = {"error": {"message": "m", "metadata": {"limit_source": "openrouter_in_flight_budget"}}}
+    lines = [
+        to_error(read_failure(402, body), is_own_key=True).user_message
+        for body in (in_flight, {"error": {"message": "m"}})
+    ]
+    assert [line.partition(" OpenRouter")[0] for line in lines] == [
+        "Other requests are using what is left of the",
+        "Your own",
+    ]

@@ -297,6 +297,23 @@ def test_a_parameter_can_be_refused(client: Client, order: str, said: str | None
     assert (answer.status_code, raw["error"]["message"]) == (400 if said else 200, said)
 
 
+def test_a_recorded_error_can_be_ordered(client: Client) -> None:
+    """As a whole or by its message, before the answer or in its stream; for requests that hold an item of a type."""
+    body = {"detail": "no", "deep": [1]}
+    whole = client.post(
+        f"[[standin: recorded={json.dumps({'status': 422, 'shape': 'json body', 'body': body})}]]"
+    )
+    assert (whole.status_code, whole.json()) == (422, body)
+    told = json.dumps({"status": 413, "shape": "json body", "message": "large"})
+    assert client.post(f"[[standin: recorded={told}]]").json()["error"] == {"code": 413, "message": "large"}
+    assert client.post(f"[[standin: recorded={told} holds=reasoning]]").status_code == 200
+    assert client.post(f"[[standin: recorded={told} holds=message]]").status_code == 413
+    failed = {"response": {"error": {"code": "upstream_error", "message": "no"}}}
+    order = json.dumps({"status": 502, "shape": "sse event", "body": failed})
+    streamed = client.post(f"[[standin: recorded={order}]]", stream=True)
+    assert (streamed.status_code, '"upstream_error"' in streamed.text) == (200, True)
+
+
 @pytest.mark.parametrize("content", [b"{", b"", b"[]"])
 def test_broken_bodies_are_refused(client: Client, content: bytes) -> None:
     """As what does not fit the schema."""

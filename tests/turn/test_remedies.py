@@ -13,6 +13,14 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from open_webui_openrouter_pipe.errors import (
+    ContextTooLong,
+    ProviderError,
+    ProviderUnavailable,
+    RequestRejected,
+    RequestTooLarge,
+)
+from open_webui_openrouter_pipe.turn.remedies import in_words, may_be_too_long
 from scripts.harness.page import Page
 from tests.openrouter.test_refusals import RECORDED
 from tests.support.files import PICTURES, data_url
@@ -37,6 +45,12 @@ def types(request: Json) -> set[str]:
     """The types of the items and of the parts that a request holds."""
     parts = (part for item in request["input"] for part in item.get("content") or [])
     return {item["type"] for item in request["input"]} | {part["type"] for part in parts}
+
+
+def refused(remedy: Any, kind: type[ProviderError] = RequestRejected) -> ProviderError:
+    error = kind("no")
+    error.remedy = remedy
+    return error
 
 
 def thinks(request: Json) -> bool:
@@ -226,3 +240,126 @@ async def test_what_a_person_has_to_mend_leaves_nothing_behind(tmp_path: Path, r
     assert (bool(refused.error), answered.error, answered.text) == (True, None, "It works.")
     assert "reasoning" in types(judge.requests[-1])  # nothing was proven
     assert judge.refused <= 4
+
+
+class Calling(Judge):
+    """Calls a tool in each turn before it answers."""
+
+    def items_for(self, asked: Json) -> list[Json]:
+        if asked["input"][-1]["type"] == "message":
+            return [call("{}", call_id=f"call_{len(asked['input'])}")]
+        return [message("It works.")]
+
+
+async def test_a_chat_without_reasoning_goes_on_where_a_thinking_model_wants_it(tmp_path: Path) -> None:
+    """Another model has written it, or it is lost: then the answer comes without thinking."""
+    (row, *_) = [row for row in RECORDED if row["kind"] == "reasoning_missing"]
+    judge = Calling(row, "thinking without reasoning")
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        await page.ask("one")
+        judge.judges = True
+        answer = await page.ask("two")
+    assert (answer.error, answer.text, judge.refused) == (None, "It works.", 1)
+
+
+class Changing(Judge):
+    """Says something else when it refuses once more."""
+
+    def refusal(self) -> httpx.Response:
+        if self.refused > 1:
+            return httpx.Response(403, json={"error": {"code": 403, "message": "another"}})
+        return super().refusal()
+
+
+async def test_where_nothing_helps_the_first_refusal_is_read(tmp_path: Path) -> None:
+    """What came of the tries is nothing that the user has asked for."""
+    judge = Changing(UNEXPLAINED, "reasoning")
+    judge.has_cause = lambda _: True
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        await page.ask("one")
+        judge.judges = True
+        answer = await page.ask("two")
+    assert (answer.error or "").startswith("The provider rejected the request; ")
+    assert judge.refused == 3
+
+
+async def test_what_has_helped_is_done_at_once_in_the_rest_of_the_turn(tmp_path: Path) -> None:
+    """And tried again in the next turn, as another provider may serve it."""
+    (row, *_) = [row for row in RECORDED if row["kind"] == "image_unsupported"]
+    judge, counts = Calling(row, "attachment"), []
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        page.attached = [IMAGE]
+        await page.ask("one")
+        judge.judges = True
+        for question in ("two", "three"):
+            answer = await page.ask(question)
+            counts.append((answer.error, answer.text, judge.refused))
+    assert counts == [(None, "It works.", 1), (None, "It works.", 2)]
+
+
+async def test_what_nothing_explains_is_tried_once_a_turn(tmp_path: Path) -> None:
+    """In the next rounds of the same turn each refusal is the last word; in the next turn all is tried again."""
+    judge = Judge(UNEXPLAINED, "reasoning")
+    judge.has_cause = lambda _: True
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        page.attached = [IMAGE]
+        await page.ask("one")
+        judge.judges, counts = True, []
+        for question in ("two", "", "three"):
+            before = judge.refused
+            if question:
+                await page.ask(question)
+            else:
+                await page._round(page.turns[-1][1])
+            counts.append(judge.refused - before)
+    assert counts == [3, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("error", "tokens", "may_be"),
+    [
+        (RequestRejected("no"), 90, False),
+        (refused("any"), 89, False),
+        (refused("any"), 90, True),
+        (refused("words"), 100, False),
+        (ContextTooLong("no"), 1, True),
+        (RequestTooLarge("no"), 1, True),
+        (refused("any", ProviderUnavailable), 100, False),
+    ],
+)
+def test_a_refusal_that_nothing_explains_is_too_long_above_nine_tenths(
+    error: ProviderError, tokens: int, *, may_be: bool
+) -> None:
+    """Of the room of 100; what is explained is what it is."""
+    assert may_be_too_long(error, tokens, 100) == may_be
+
+
+def test_words_alone_are_left_of_earlier_turns() -> None:
+    """With a note for a message that had none, and no mark of a cache anywhere."""
+    marked = {"type": "input_text", "text": "b", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    image = {"type": "input_image", "image_url": "data:,"}
+    text = {"type": "input_text", "text": "b"}
+    items: list[Any] = [
+        {"type": "message", "role": "system", "content": [marked]},
+        {"type": "message", "role": "user", "content": [image, marked]},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [image]},
+        message("It works."),
+        {"type": "message", "role": "user", "content": [image]},
+        {"type": "message", "role": "user", "content": [image, marked]},
+        {"type": "function_call_output", "call_id": "d", "output": "e"},
+    ]
+    note = {"type": "input_text", "text": "[An attachment that the provider did not accept.]"}
+    assert in_words(items, 7) == [
+        {"type": "message", "role": "system", "content": [text]},
+        {"type": "message", "role": "user", "content": [text]},
+        message("It works."),
+        {"type": "message", "role": "user", "content": [note]},
+        {"type": "message", "role": "user", "content": [image, text]},
+        items[8],
+    ]
