@@ -31,6 +31,7 @@ from .openrouter.recordings import Recording
 from .openrouter.request import Composer, identity_parameters
 from .openrouter.retries import RetryingResponses
 from .openrouter.search import with_search
+from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
@@ -173,7 +174,9 @@ class Assembly:
         key = settings.api_key if own_key is None else own_key
         own = replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
         client = self.worker.client(own, self.recording)
-        return RetryingResponses(client, limit_seconds=retry_seconds, show=show)
+        responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show)
+        task = self.permitted.call.task
+        return responses if task is None or is_answer(task) else TaskResponses(responses)
 
     async def _composer(self) -> Composer:
         """What writes the call's requests; a tool of ours looks up what was removed, unless nothing is."""
@@ -181,7 +184,7 @@ class Assembly:
         own_tools: tuple[Tool, ...] = ()
         parameters: Mapping[str, Any]
         if call.task:
-            parameters = {**controls.task_parameters(call.parameters, call.task), **self._identity()}
+            parameters = {**task_parameters(call.parameters, call.task, model=model), **self._identity()}
         else:
             switched = settings.controls
             if switched.cache_lifetime == "auto" and model_family(call.model_id) == ANTHROPIC:

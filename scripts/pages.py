@@ -167,7 +167,7 @@ def privacy(text: str, ordinary: list[RecordedRequest], everything: list[Recorde
     when = {name: ", ".join(sorted(sent_fields[name])) for name in fields}
     text = _completed(text, "fields", when)
     return _completed(
-        text, "headers", {name: EVERY if "/models" in sent_headers[name] else ANSWERS for name in always}
+        text, "headers", {name: EVERY if "/models/user" in sent_headers[name] else ANSWERS for name in always}
     )
 
 

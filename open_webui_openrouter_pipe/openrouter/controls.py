@@ -1,6 +1,6 @@
 """What administrators and users have switched, in the parameters of a call.
 
-Pure. Owns which of it a chat, a task and a summary get, what users may set themselves, which providers may answer, and
+Pure. Owns which of it a chat and a summary get, what users may set themselves, which providers may answer, and
 for how long they keep a chat. What each parameter is says the table in `fields`; `search` offers the tools of a search.
 """
 
@@ -45,10 +45,6 @@ SERVER_TOOLS: Final = "server_tools"
 """The name by which the tools that OpenRouter or a provider runs are allowed; each call of them costs extra."""
 _FLEX_VENDORS: Final = frozenset({"openai", "google"})
 """Whose models OpenRouter offers in the tier `flex`."""
-_ANSWERING_TASKS: Final = frozenset({"moa_response_generation"})
-"""Tasks that write what the user reads as an answer: the merge of several models' answers."""
-_OF_TASKS: Final = frozenset(each.name for each in PARAMETERS if each.tasks == "all")
-_OF_ANSWERS: Final = frozenset(each.name for each in PARAMETERS if each.tasks != "none")
 _OF_SUMMARIES: Final = frozenset(each.name for each in PARAMETERS if each.summaries == "all")
 _DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
 _PRICE_POLICIES: Final = frozenset({"max_price", "quantizations"})
@@ -156,7 +152,7 @@ def routed(parameters: Mapping[str, Any], controls: ControlSettings) -> Mapping[
     return {**parameters, "provider": strictest(controls.provider, as_object(parameters.get("provider")))}
 
 
-# --- what a chat, a user, a task and a summary get
+# --- what a chat, a user and a summary get
 
 
 def chat_parameters(
@@ -259,13 +255,6 @@ def cheaper_parameters(
     if near_limit == "floor":
         return {**parameters, "provider": {"sort": "price", **as_object(parameters.get("provider"))}}
     return parameters
-
-
-def task_parameters(parameters: Mapping[str, Any], task: str = "") -> Mapping[str, Any]:
-    """Return the parameters of one of the host's tasks, such as a title; of an answer among them, as of an answer."""
-    is_answer = task in _ANSWERING_TASKS
-    kept = _OF_ANSWERS if is_answer else _OF_TASKS
-    return {name: parameters[name] for name in parameters if name in kept} | ({} if is_answer else _EFFORT)
 
 
 def summary_parameters(

@@ -14,7 +14,7 @@ from ..errors import StreamBroken
 from ..words.lines import notice
 from .failure import Failure
 from .items import AssistantMessage, Item
-from .values import as_count, as_list, as_number, as_object, as_text, mend_text, read_json
+from .values import as_count, as_list, as_number, as_object, as_text, clean_text, read_json
 
 _DONE = b"[DONE]"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -309,7 +309,7 @@ def read_served(event: Mapping[str, Any]) -> Served:
 
 def _name(value: Any) -> str:
     """A name off the wire, as it may be shown and stored."""
-    return " ".join(mend_text(as_text(value)).split())[:_NAME_CHARACTERS]
+    return " ".join(clean_text(as_text(value)).split())[:_NAME_CHARACTERS]
 
 
 def answer_of(text: str, item_id: str) -> tuple[ItemStarted, TextDelta, ItemFinished, ResponseFinished]:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -224,6 +225,21 @@ def test_a_user_without_the_permission_reads_nothing_of_the_button(
 
 
 # --- money ---
+
+
+@pytest.mark.browser
+def test_behind_a_router_the_page_names_who_answered(page: Browser, standin: StandIn, valves: Valves) -> None:
+    """In the line about costs, and among the figures at the button below the answer."""
+    valves(COST_LINE="cost")
+    begin(page, "Auto Router")
+    say(page, "Who are you?")
+    wait_for(page, "answered by Anthropic: Claude Sonnet 4.5")
+    page.screenshot("who-answered-behind-a-router")
+    figures = page.driver.find_elements(By.CSS_SELECTOR, "button[id^='info-']")[-1]
+    ActionChains(page.driver).move_to_element(figures).perform()
+    page.wait(lambda: bool(page.driver.find_elements(By.CSS_SELECTOR, "[data-tippy-root]")))
+    page.screenshot("the-figures-behind-a-router")
+    assert [request.body["model"] for request in answers(standin)] == ["openrouter/auto"]
 
 
 @pytest.mark.browser

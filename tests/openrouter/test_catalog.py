@@ -21,7 +21,7 @@ from open_webui_openrouter_pipe.openrouter.catalog import (
     read_zdr_ids,
 )
 from open_webui_openrouter_pipe.openrouter.listing import ModelListing
-from open_webui_openrouter_pipe.ports import Model
+from open_webui_openrouter_pipe.ports import Model, other_model
 from tests.openrouter.test_errors import TABLES
 from tests.support.rows import rows
 
@@ -224,6 +224,17 @@ async def test_models_are_found_by_variants_presets_and_aliases(asked: str, foun
     await listed.rows.current()
     model = listed.find(asked)
     assert (model and model.id) == found
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("asked", "served", "named"), rows(TABLES, "other models"))
+async def test_another_model_than_the_one_that_was_asked_for_is_named(
+    asked: str, served: str, named: str
+) -> None:
+    """By its own id; a model's dated name is the model."""
+    listed = catalog_of(FakeSource({"data": FOUND_AMONG}))
+    await listed.rows.current()
+    assert other_model(asked, served, listed.find) == named
 
 
 # --- a key

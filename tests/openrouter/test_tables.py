@@ -26,6 +26,7 @@ from open_webui_openrouter_pipe.openrouter.search import (
     search_mode,
     with_search,
 )
+from open_webui_openrouter_pipe.openrouter.tasks import task_parameters
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
@@ -245,7 +246,9 @@ OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
     "drawing": drawing,
     "users": users,
     "pictures": pictures,
-    "tasks": controls.task_parameters,
+    "tasks": lambda given, task, row: task_parameters(
+        given, task, model=None if row is None else Model("a/m", "M", **row)
+    ),
     "summaries": summaries,
     "near a limit": lambda given, model_id, near_limit: controls.cheaper_parameters(
         given, ControlSettings(), model_id=model_id, near_limit=near_limit
