@@ -97,8 +97,8 @@ class App:
             yield _NO_ANSWER
             return
         channel = OutputChannel()
-        # of a caller without a page nothing is recorded: nobody would read that it is
-        shown = call.in_chat or call.task
+        # where nobody would read that it is, nothing is recorded: no page, or a channel, which shows no lines
+        shown = call.task or (call.in_chat and not call.in_channel)
         recording = worker.recording() if shown else None
         turn, hosted = await assemble(worker, permitted, channel, recording)
         said = {"recorded": notice("recorded")} if recording else {}

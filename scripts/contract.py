@@ -45,15 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
         return _refuse(f"there is no key: set {KEY_VARIABLE}; https://openrouter.ai/settings/keys has yours")
-    logging.getLogger("open_webui_openrouter_pipe").setLevel(
-        logging.CRITICAL
-    )  # refusals are what is asked for
+    log = logging.getLogger("open_webui_openrouter_pipe")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # refusals are what is asked for
     try:
         return asyncio.run(_compare(options, cases, key))
     except NotReachable as error:
         return _refuse(str(error).replace(key, "..."))
     except KeyboardInterrupt:
         return _refuse("interrupted")
+    finally:
+        log.setLevel(level)
 
 
 def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:

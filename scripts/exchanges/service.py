@@ -131,6 +131,7 @@ class Service:
         page = Page(
             self.driver.pipe, "", tools=TOOLS if case.has_tools else {}, chat_id=f"{case.name}-{time.time()}"
         )
+        page.user["role"] = "admin"  # who may set any parameter
         page.attached, page.parameters = case.attached, case.parameters
         page.system = f"{self.nonce} {case.system}" if case.system else ""
         for question in case.questions:

@@ -88,20 +88,20 @@ async def test_whoever_hides_all_lines_reads_this_one(tmp_path: Path, standin: S
         assert len(lines(recordings)) == 1
 
 
-async def test_a_task_of_a_chat_is_recorded_and_a_caller_without_a_page_is_not(
+async def test_a_task_of_a_chat_is_recorded_and_what_has_no_lines_is_not(
     tmp_path: Path, standin: StandIn
 ) -> None:
-    """Nobody would read there that it is."""
+    """A caller without a page, and a channel: nobody would read there that it is."""
     recordings = begun(tmp_path)
     async with app_on(tmp_path, cache_folder=tmp_path) as app:
         chat = NewChat(app, standin)()
         await chat.title()
         await app.idle()
         assert len(lines(recordings)) == 1
-        api = NewChat(app, standin)(chat_id="")
-        assert (await api.ask("Hello")).notices == ()
+        for chat_id in ("", "channel:1"):
+            assert (await NewChat(app, standin)(chat_id=chat_id).ask("Hello")).notices == ()
         await app.idle()
-        assert (len(lines(recordings)), len(standin.responses)) == (1, 2)
+        assert (len(lines(recordings)), len(standin.responses)) == (1, 3)
 
 
 @pytest.mark.parametrize("ended", ["never begun", "by its time", "by hand"])

@@ -57,7 +57,7 @@ class Changed(LoopbackServer):
         kept = {
             name: value
             for name, value in request.headers.items()
-            if name in {"authorization", "content-type"}
+            if name.startswith(("x-", "auth", "content-type"))
         }
         async with httpx.AsyncClient(timeout=60) as http:
             answer = await http.request(request.method, address, content=content, headers=kept)
