@@ -24,8 +24,10 @@ from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
 from .money.audit import Bill
+from .money.prices import NO_PRICES
 from .openrouter import controls
 from .openrouter.controls import cheapest_lifetime
+from .openrouter.recordings import Recording
 from .openrouter.request import Composer, identity_parameters
 from .openrouter.retries import RetryingResponses
 from .openrouter.search import with_search
@@ -59,6 +61,7 @@ class Assembly:
     permitted: Permitted
     library: MediaLibrary
     channel: OutputChannel
+    recording: Recording | None
 
     async def turn(self) -> TurnRunner:
         """Return what answers the call."""
@@ -169,9 +172,8 @@ class Assembly:
         own_key = switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key
-        client = self.worker.client(
-            replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
-        )
+        own = replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
+        client = self.worker.client(own, self.recording)
         responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show)
         task = self.permitted.call.task
         return responses if task is None or is_answer(task) else TaskResponses(responses)
@@ -202,13 +204,27 @@ class Assembly:
                 )
             if settings.recall_tool and settings.context.may_recall:
                 own_tools = (RECALL_TOOL,)
-        return Composer(
-            parameters,
+        compose = partial(
+            Composer,
             model=model,
             model_id=call.model_id,
             pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
             own_tools=own_tools,
         )
+        composer = compose(parameters)
+        length = self._most_output_tokens(composer)
+        return compose({**parameters, "max_output_tokens": length}) if length else composer
+
+    def _most_output_tokens(self, composer: Composer) -> int | None:
+        """Return how long the answers may be of requests that do not say so, None for any length.
+
+        Only under a limit: what is held for an answer has to be the most that it can cost.
+        """
+        payer, permitted = self.permitted.payer, self.permitted
+        if not payer.under or composer.max_output_tokens:
+            return None
+        ceiling = CostCeiling([*map(permitted.find, composer.model_ids)], permitted.offered)
+        return ceiling.output_tokens(composer.reasoning, payer.limit_dollars)
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""
@@ -270,6 +286,7 @@ class Assembly:
             composer,
             terms.model.window_tokens or UNKNOWN_WINDOW_TOKENS,
             bool(model and model.reasons),
+            model.prices if model else NO_PRICES,
         )
         own = SummaryModel(
             writer_id,
@@ -278,12 +295,14 @@ class Assembly:
             ),
             self._window(writer_id) or UNKNOWN_WINDOW_TOKENS,
             bool(own_model and own_model.reasons),
+            own_model.prices if own_model else NO_PRICES,
         )
         return SummaryWriter(
             self._responses(composer, retry_seconds=0.0),  # it has attempts of its own
             suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,
+            clock=self.worker.memory.clock,
         )
 
     def _window(self, model_id: str) -> int | None:
@@ -298,7 +317,7 @@ class Assembly:
 
 
 async def assemble(
-    worker: Worker, permitted: Permitted, channel: OutputChannel
+    worker: Worker, permitted: Permitted, channel: OutputChannel, recording: Recording | None = None
 ) -> tuple[TurnRunner, Mapping[str, str]]:
     """What answers a call that has its documents in it, and lines about these, each under a name."""
     call, settings = permitted.call, permitted.settings
@@ -320,7 +339,8 @@ async def assemble(
     lines: Mapping[str, str] = {}
     if settings.media.documents != "host":
         call, lines = await _attach_documents(worker, call, library)
-    return await Assembly(worker, replace(permitted, call=call), library, channel).turn(), lines
+    assembly = Assembly(worker, replace(permitted, call=call), library, channel, recording)
+    return await assembly.turn(), lines
 
 
 async def _attach_documents(

@@ -189,14 +189,16 @@ class Model:
 
     @property
     def is_free(self) -> bool:
-        """Whether it costs nothing; the catalogue also gives no price by the token where each picture has one.
+        """Whether it costs nothing.
 
-        A variant that searches costs as much as its searches.
+        The catalogue also gives no price by the token where each picture or
+        song has one. A variant that searches costs as much as its searches.
         """
         name = self.id.partition("@")[0]
-        by_picture = self.draws and not name.endswith(":free")
-        has_price = self.prices.request or name.endswith(SEARCH_VARIANT) or by_picture
-        return self.prices.input == self.prices.output == 0 and not has_price
+        by_piece = bool(self.output_modalities - {"text"}) and not name.endswith(":free")
+        most = self.prices.dearest()
+        has_price = most.request or name.endswith(SEARCH_VARIANT) or by_piece
+        return most.input == most.output == 0 and not has_price
 
     def reads(self, modality: str) -> bool:
         """Whether it takes this kind of input; one that lists none is taken to."""
@@ -347,10 +349,11 @@ class Requests(Protocol):
         marks: CacheMarks | None = None,
         *,
         omitted_tools: Collection[str] = (),
+        thinks: bool = True,
     ) -> Request:
         """Build it from the input and all else that the host asked for, but for the tools of these names.
 
-        `marks` is None when nothing is cached.
+        `marks` is None when nothing is cached. A model that is not to think does so where it cannot be told.
         """
 
     def build_summary_request(
@@ -364,11 +367,19 @@ class Requests(Protocol):
         """Build the same for a summary, which is answered by text alone, of at most so many tokens."""
 
 
+WAITED: Final = "nothing was being answered"
+"""The argument of a cancellation between two attempts of a request."""
+
+
 class Responses(Protocol):
     """POST /responses."""
 
     def stream(self, body: RequestBody) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        """Open a stream; entering and reading raise the error tree's provider errors, reading also StreamBroken."""
+        """Open a stream.
+
+        Entering and reading raise the error tree's provider errors, reading
+        also StreamBroken. A cancellation between two attempts says `WAITED`.
+        """
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
         """Return the response object of a request without streaming; raises the error tree's provider errors."""

@@ -25,6 +25,8 @@ from .money.limits import Group
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.connections import AddressBreaker, open_client
 from .openrouter.listing import ModelListing
+from .openrouter.recorder import ExchangeRecorder
+from .openrouter.recordings import FOLDER, Recording, Recordings
 from .ports import ArtifactStore, Files, Prompts, Summaries
 from .settings import Settings, StoreSettings, has_proxy
 from .store.artifacts import SavedRows, SealedArtifacts, UnsavedRows
@@ -183,6 +185,9 @@ class Worker:
         self._keyed_stores: dict[StoreSettings, Stores] = {}
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
+        cache = host.cache_folder
+        self.recordings = Recordings(cache / _CATALOGUE_FOLDER / FOLDER if cache else None)
+        self._recorder = ExchangeRecorder(self.own.http, self.recordings, self.own.start)
         self.encoded_files = EncodedFiles()
         self.admission = Admission()
         self.breaker = AddressBreaker(clock=self.loop.time)
@@ -195,9 +200,15 @@ class Worker:
             self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
             self.own.start(_clean_up(self.host, settings.store.cleanup_days))
 
-    def client(self, settings: ClientSettings) -> OpenRouterClient:
-        """Return what speaks HTTP with OpenRouter under these settings."""
-        return OpenRouterClient(self.own.http, settings, self.breaker)
+    def recording(self) -> Recording | None:
+        """Return what is being recorded now."""
+        switch = self.recordings.switch
+        return self.recordings.running(self.memory.clock()) if switch and switch.exists() else None
+
+    def client(self, settings: ClientSettings, recording: Recording | None = None) -> OpenRouterClient:
+        """Return what speaks HTTP with OpenRouter under these settings, and is recorded where there is a recording."""
+        http = self._recorder.client(recording) if recording else self.own.http
+        return OpenRouterClient(http, settings, self.breaker)
 
     def listing(self, settings: ClientSettings) -> ModelListing:
         """The models of the base URL and the key."""

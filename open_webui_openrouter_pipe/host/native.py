@@ -44,6 +44,10 @@ def host_usage(usage: Usage, last: Usage | None = None, served: Served = UNKNOWN
     the one that was asked for.
     """
     last = last or usage
+    by_provider: dict[str, Any] = {}
+    if usage.byok_requests:  # as OpenRouter says it
+        paid = {"upstream_inference_cost": usage.provider_cost}
+        by_provider = {"is_byok": True, "cost_details": paid}
     named = {"model": served.other_model, "provider": served.provider} if served.other_model else {}
     return {
         **{name: value for name, value in named.items() if value},
@@ -58,6 +62,7 @@ def host_usage(usage: Usage, last: Usage | None = None, served: Served = UNKNOWN
         },
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "cost": usage.cost,
+        **by_provider,
     }
 
 

@@ -25,7 +25,7 @@ from ..planning.plan import Plan
 from ..responses.effects import Usage
 from ..responses.items import Item, is_message, is_reasoning
 from ..responses.values import as_list, as_object
-from .prices import CacheRule, Prices, cacheable_tokens, next_input
+from .prices import CacheRule, Cost, Prices, cacheable_tokens, next_input
 
 BreakCause: TypeAlias = Literal["prompt", "tools", "settings", "edit", "plan"]
 """Why a prefix differs: the instructions; the tools; parameters that a cache depends on; earlier messages, as an edit,
@@ -111,12 +111,20 @@ class LastRequest:
     @property
     def input_cost(self) -> float:
         """What its input costs, in dollars."""
-        return self.prices.input_cost(self.usage, long=self.rule.is_kept_long)
+        return self.cost_of(self.usage, self.sent_seconds).input
 
     def next_input_cost(self, *, is_cached: bool) -> float:
         """What the next request's input costs as long as this one is cached, or once it is not."""
         usage = next_input(self.usage, self.rule, is_cached=is_cached)
-        return self.prices.input_cost(usage, long=self.rule.is_kept_long)
+        return self.cost_of(usage, self.sent_seconds if is_cached else self.cached_until).input
+
+    def cost_of(self, usage: Usage, seconds: float) -> Cost:
+        """What a request costs that is billed like this, and kept as long.
+
+        It is sent at `seconds` since the epoch.
+        """
+        long = self.rule.is_kept_long
+        return self.prices.cost(usage, seconds=seconds, long=long)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,13 +267,24 @@ def find_break(earlier: Iterable[LastRequest], now: Digests, *, now_seconds: flo
     found = compared and _first_change(compared, now)
     if not (compared and found) or now_seconds >= compared.last.cached_until:
         return found
-    last, rule, prices = compared.last.digests, compared.last.rule, compared.last.prices
+    last, rule = compared.last.digests, compared.last.rule
     kept = {"tools": 0.0, "settings": 0.0}.get(found.position, now.tokens_before(compared.shared))
     if found.position == "settings" and _FOR_ALL.isdisjoint(found.names):
         kept = now.tokens_before(now.leading)
     reusable = cacheable_tokens(last.tokens_before(compared.reusable), rule)
     lost = max(0, reusable - cacheable_tokens(kept, rule))
-    dearer = max(prices.input or 0.0, prices.write or 0.0) * lost - prices.read_cost(lost)
+    total = now.tokens_before(len(now.items))
+    prices = compared.last.prices.at(total, now_seconds)
+    priced = replace(compared.last, prices=prices)
+    read, plain, written = (
+        priced.cost_of(usage, now_seconds).input
+        for usage in (
+            Usage(lost, cached_tokens=lost),
+            Usage(lost),
+            Usage(lost, cache_write_tokens=lost),
+        )
+    )
+    dearer = max(plain, written) - read
     return replace(found, lost_tokens=lost, lost_cost=max(0.0, dearer))
 
 

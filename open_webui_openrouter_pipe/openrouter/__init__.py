@@ -10,6 +10,9 @@
     search       web search by OpenRouter's server tools
     errors       failures as errors with a line for the user
     retries      asks again before the first output, and changes what was refused
+    recordings   whether exchanges are recorded, and in which folder
+    recorder     writes them down as they come, beside the answers
+    placeholders  what stands there in the place of texts, names and files
     catalog      the last good answers, kept on disk, and the reading of models and keys
     offer        which models are offered: filters, variants, order, names
     listing      the models of one base URL and key, what of them is offered, and why none are

@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import NotOpenRouter, PipeError
-from ..money.prices import Prices
+from ..money.prices import read_prices
 from ..ports import Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
@@ -37,16 +37,6 @@ _NEVER: Final = "2098-12-31"
 """The day on which a model is withdrawn of which that is not planned."""
 _PERIODS: Final = {"daily": "period_day", "weekly": "period_week", "monthly": "period_month"}
 
-_PRICES: Final = {
-    "input": "prompt",
-    "output": "completion",
-    "read": "input_cache_read",
-    "write": "input_cache_write",
-    "write_long": "input_cache_write_1h",
-    "request": "request",
-    "search": "web_search",
-}
-"""OpenRouter's names of what `Prices` holds."""
 _BATCH: Final = ":batch"
 _FRESH_SECONDS = 3600.0
 _SHORTEST_BACKOFF_SECONDS = 30.0
@@ -281,12 +271,6 @@ def _tokens(value: Any) -> int | None:
     return int(number) if number and number >= 1 else None
 
 
-def _price(value: Any) -> float | None:
-    """Dollars per token from a decimal string; a negative price marks a router whose price varies."""
-    number = None if value is None else as_number(value)
-    return number if number is not None and number >= 0 else None
-
-
 def _day(value: Any) -> str:
     """The day of an ISO date or time; empty for anything else."""
     if (day := as_text(value)[:10]) in {"", _NEVER}:
@@ -321,7 +305,7 @@ def _read_row(row: Any) -> Model | None:
         input_modalities=frozenset(_words(architecture.get("input_modalities"))),
         output_modalities=frozenset(_words(architecture.get("output_modalities"))),
         supported_parameters=frozenset(parameters),
-        prices=Prices(**{name: _price(pricing.get(field)) for name, field in _PRICES.items()}),
+        prices=read_prices(fields.get("pricing")),
         reasons=isinstance(fields.get("reasoning"), dict)
         or not {"reasoning", "include_reasoning"}.isdisjoint(parameters),
         supported_efforts=tuple(_words(reasoning.get("supported_efforts"))) or None,

@@ -14,9 +14,8 @@ from typing import Any, Final, Literal
 from ..conversation.budget import smallest_known
 from ..errors import ConfigurationError
 from ..history.artifacts import ANTHROPIC, model_family
-from ..money.prices import KEPT_LONG_SECONDS, KEPT_SECONDS, NO_PRICES
+from ..money.prices import KEPT_LONG_SECONDS, KEPT_SECONDS, NO_PRICES, cache_prices
 from ..planning.planner import ModelTerms
-from ..planning.simulate import CachePrices
 from ..ports import SEARCH_VARIANT, Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..summaries.prompt import SUMMARY_SCHEMA
@@ -297,13 +296,12 @@ def shares_cache(setting: str, terms: ModelTerms) -> bool:
 def model_terms(model_id: str, models: Sequence[Model | None], *, output_tokens: int | None) -> ModelTerms:
     """Return the terms of the model that is asked, the first one, with the smallest sizes of all that may answer."""
     asked = models[0]
-    prices = asked.prices if asked else NO_PRICES
     known = [model for model in models if model]
     return ModelTerms(
         model_id,
         smallest_known([model.context_tokens for model in known]),
         output_tokens,
-        CachePrices.of(prices.input, prices.read, prices.write),
+        cache_prices(asked.prices if asked else NO_PRICES),
         max_output_tokens=smallest_known([model.max_output_tokens for model in known]),
     )
 

@@ -164,16 +164,28 @@ class Composer:
         self.offers_own_tools = bool(offered)
         self.max_output_tokens: int | None = body.get("max_output_tokens")
         """The limit of output that each request sets, None without one."""
+        self.reasoning: Mapping[str, Any] = as_object(body.get("reasoning"))
+        """How much the model thinks, as each request says it."""
         self.most_searches = most_searches(body, model_id)
         """How often each request may search the web."""
         self.has_added_input = "plugins" in body or self.most_searches > 0
         """Whether OpenRouter adds to the input, and bills that, too: by plugins, or by a web search."""
 
     def build(
-        self, items: Sequence[Item], marks: CacheMarks | None = None, *, omitted_tools: Collection[str] = ()
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        omitted_tools: Collection[str] = (),
+        thinks: bool = True,
     ) -> Request:
         """Join the parameters with an input; what is omitted cannot be the choice."""
         body = self._with_input(self._request.body, items, marks)
+        model = self._model
+        if not thinks and (
+            model.reasons and not model.reasoning_is_mandatory if model else "reasoning" in body
+        ):
+            body["reasoning"] = {"effort": "none"}
         if not has_to_search(body.get("tool_choice"), items):
             del body["tool_choice"]
         return replace(self._request, body=_without_tools(body, omitted_tools))

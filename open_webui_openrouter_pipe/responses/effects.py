@@ -73,9 +73,23 @@ class Decoder:
         return []
 
 
+MOST_BILLED: Final = 1_000.0
+"""Dollars: two million tokens of the dearest model cost less.
+
+A bill of more is a mistake, and would close a limit for everybody.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one round, and its cost in US dollars as OpenRouter bills it."""
+    """Tokens of one round, and its cost in US dollars, 0 where no bill says it.
+
+    Tokens of thinking, audio and pictures are among those of input or output.
+    `byok_requests` are those that were served with a provider's own key in the
+    OpenRouter account: then `cost` is OpenRouter's fee, and `provider_cost`
+    what the provider is paid besides. `searches` and `pictures` are what the
+    answer has of them.
+    """
 
     input_tokens: int = 0
     cached_tokens: int = 0
@@ -83,6 +97,18 @@ class Usage:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     cost: float = 0.0
+    provider_cost: float = 0.0
+    byok_requests: int = 0
+    audio_tokens: int = 0
+    audio_output_tokens: int = 0
+    image_output_tokens: int = 0
+    searches: int = 0
+    pictures: int = 0
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it is more than zeros."""
+        return bool(self.total_tokens or self.cost or self.provider_cost)
 
     @property
     def total_tokens(self) -> int:
@@ -224,19 +250,39 @@ def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_usage(wire: Any) -> Usage | None:
-    """Read the wire's `usage` object; None when there is none. Values of a wrong type count as zero."""
+    """Read the wire's `usage` object; None when there is none.
+
+    Values of a wrong type count as zero. What a provider is paid counts where
+    the usage says that its own key was used: without one, it is the same as
+    the cost, or what OpenRouter pays.
+    """
     if not isinstance(wire, dict):
         return None
-    input_details = as_object(wire.get("input_tokens_details"))
-    output_details = as_object(wire.get("output_tokens_details"))
+    given = as_object(wire.get("input_tokens_details"))
+    made = as_object(wire.get("output_tokens_details"))
+    tools = as_object(wire.get("server_tool_use_details"))
+    is_byok = wire.get("is_byok") is True
+    upstream = as_object(wire.get("cost_details")).get("upstream_inference_cost")
     return Usage(
         input_tokens=as_count(wire.get("input_tokens")) or 0,
-        cached_tokens=as_count(input_details.get("cached_tokens")) or 0,
-        cache_write_tokens=as_count(input_details.get("cache_write_tokens")) or 0,
+        cached_tokens=as_count(given.get("cached_tokens")) or 0,
+        cache_write_tokens=as_count(given.get("cache_write_tokens")) or 0,
         output_tokens=as_count(wire.get("output_tokens")) or 0,
-        reasoning_tokens=as_count(output_details.get("reasoning_tokens")) or 0,
-        cost=as_number(wire.get("cost")) or 0.0,
+        reasoning_tokens=as_count(made.get("reasoning_tokens")) or 0,
+        cost=_billed(wire.get("cost")),
+        provider_cost=_billed(upstream) if is_byok else 0.0,
+        byok_requests=int(is_byok),
+        audio_tokens=as_count(given.get("audio_tokens")) or 0,
+        audio_output_tokens=as_count(made.get("audio_tokens")) or 0,
+        image_output_tokens=as_count(made.get("image_tokens")) or 0,
+        searches=as_count(tools.get("web_search_requests")) or 0,
     )
+
+
+def _billed(value: Any) -> float:
+    """Return a bill in dollars; 0 for one that cannot be true."""
+    cost = as_number(value) or 0.0
+    return cost if 0 <= cost <= MOST_BILLED else 0.0
 
 
 def read_served(event: Mapping[str, Any]) -> Served:

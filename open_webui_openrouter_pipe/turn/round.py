@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, cast
 
 from ..errors import PipeError, StreamBroken
 from ..ports import (
+    WAITED,
     Artifact,
     ArtifactStore,
     Downloads,
@@ -116,7 +117,9 @@ class Answer:
     `items` are those of the whole answer, as the host has them, `stored` the artifacts of them that are durable, by
     their index, `outputs` the answers to calls of our own tools, by call id. `end` is the terminal effect, `error` why
     the round failed, None when it did not. `shown`: something was handed on, so that the request must not be repeated.
-    `goes_on`: it called our tools alone, and the next request follows at once. Times are the event loop's seconds.
+    `goes_on`: it called our tools alone, and the next request follows at once.
+    `was_stopped`: its reader left while it was being answered, as far as is
+    known. Times are the event loop's seconds.
     """
 
     items: tuple[Item, ...] = ()
@@ -126,6 +129,7 @@ class Answer:
     error: PipeError | None = None
     shown: bool = False
     goes_on: bool = False
+    was_stopped: bool = False
     began_seconds: float | None = None
     first_seconds: float | None = None
     characters: int = 0
@@ -192,6 +196,9 @@ class Round:
                         await self._handle(effect)
             for effect in reducer.close():
                 await self._handle(effect)
+        except asyncio.CancelledError as stopped:
+            answer.was_stopped = WAITED not in stopped.args
+            raise
         except Exception as error:
             if isinstance(error, StreamBroken) and isinstance(answer.end, ResponseFinished):
                 return  # the answer was complete before

@@ -52,7 +52,7 @@ def create_app(service: Service) -> Starlette:
 
     async def endpoint(request: Request) -> Response:
         record = await _recorded(service, request)
-        service.log.append(record)
+        service.record(record)
         try:
             response = REPLIES.get((record.method, request.url.path), _missing)(service, request, record)
         except RefusalError as refusal:
@@ -86,7 +86,7 @@ async def _recorded(service: Service, request: Request) -> RecordedRequest:
 
 
 def _refused(refusal: RefusalError, record: RecordedRequest) -> Response:
-    record.error = refusal.message
+    record.error = refusal.said or refusal.message
     kind = "text/html; charset=UTF-8" if refusal.family == "html" else "application/json"
     return Response(refusal.body(), refusal.status, refusal.headers, media_type=kind)
 
@@ -160,7 +160,7 @@ def _responses(service: Service, request: Request, record: RecordedRequest) -> R
         raise documented(402)
     if len(record.raw) > MAX_BODY_BYTES:
         raise documented(413)
-    accepted = accept(service, record)
+    accepted = accept(service, record, key)
     queued = bracketed(service.orders(accepted.body)) if service.orders else service.queued()
     plan = plan_answer(
         accepted.body,

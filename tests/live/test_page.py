@@ -35,6 +35,7 @@ COST = re.compile(
     r"\$[\d.]+ · next message from \$[\d.]+ \(\$[\d.]+ after (tomorrow at )?\d\d:\d\d( UTC)?\)"
     r" · [\d,]+ tokens in( \([\d,]+ cached\))? · [\d,]+ out · [\d.]+ s( · [\d,]+ tok/s)?"
 )
+BOTH = re.compile(r"\$([\d.]+) \+ \$([\d.]+) at your provider · [\d,]+ tokens in")
 DECLINED = re.compile(r"Not sent: you did not agree to about \$[\d.]+\. Nothing was charged\.")
 REACHED = re.compile(r"The spending limit of all users of \$[\d.]+ a month is used up, until ")
 LIBRARY = """
@@ -271,6 +272,33 @@ def test_money_is_shown_asked_about_and_limited(
     wait_for(page, REACHED)
     page.screenshot("money-limit")
     assert len(answers(standin)) == 1
+
+
+@pytest.mark.browser
+def test_what_a_provider_is_paid_is_shown(
+    admin: Account, page: Browser, standin: StandIn, valves: Valves
+) -> None:
+    """Where its own key is in the OpenRouter account: in the line, in the stored usage, and in `/context`."""
+    valves(COST_LINE="cost")
+    begin(page, "Stand-in: own key")
+    say(page, words(900, 1))
+    wait_for(page, BOTH)
+    found = BOTH.search(page.last_message())
+    usage = answers(standin)[0].usage or {}
+    upstream = usage["cost_details"]["upstream_inference_cost"]
+    assert found
+    assert [float(part) for part in found.groups()] == pytest.approx([upstream * 0.05, upstream], rel=0.05)
+    page.screenshot("money-at-the-provider")
+    say(page, "/context")
+    page.driver.switch_to.frame(page.find(By.CSS_SELECTOR, "[id*='-embeds-'] iframe"))
+    page.wait(lambda: "at your provider so far" in page.find(By.TAG_NAME, "body").text)
+    page.driver.switch_to.default_content()
+    page.screenshot("money-at-the-provider-context")
+    _, answer = admin.ask("openrouter.standin/own-key", "And stored?")
+    billed = answers(standin)[-1].usage or {}
+    paid = billed["cost_details"]["upstream_inference_cost"]
+    assert answer["usage"]["cost_details"] == {"upstream_inference_cost": pytest.approx(paid)}
+    assert (answer["usage"]["is_byok"], answer["usage"]["cost"]) == (True, pytest.approx(billed["cost"]))
 
 
 # --- what users switch ---

@@ -167,7 +167,9 @@ def model(row: Any) -> Any:
     found = [each for each in read_ones if each.id != "other"]
     assert len(found) + 1 == len(read_ones)
     return {
-        name: sorted(value)
+        name: {field: price for field, price in value.items() if price not in {None, ()}}
+        if isinstance(value, dict)
+        else sorted(value)
         if isinstance(value, frozenset)
         else [*value]
         if isinstance(value, tuple)
