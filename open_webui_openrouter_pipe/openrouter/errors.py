@@ -43,6 +43,8 @@ from .fields import OMISSIBLE
 _READ_CHARACTERS = 4000
 """Of any text of the server's; nothing behind them is read, quoted or logged."""
 _NAME_CHARACTERS = 40
+_WORD_CHARACTERS = 80
+_MOST_SUGGESTED: Final = 3
 _QUOTE_CHARACTERS = 160
 _DETAIL_CHARACTERS = 1000
 _LONGEST_WAIT_SECONDS = 31 * 86_400
@@ -142,7 +144,11 @@ def to_error(
     wait_seconds = retry_after_seconds if retry_after_seconds is not None else failure.retry_after_seconds
     rule = rule_of(failure)
     name = _OF_OWN_KEY.get(rule.error, rule.notice) if is_own_key and not rule.passes else rule.notice
-    user_line, admin_line = (_line(say, name, failure, wait_seconds) for say in (notice, admin_notice))
+    lines = (_line(say, name, failure, wait_seconds) for say in (notice, admin_notice))
+    if named := failure.fallback_models[:_MOST_SUGGESTED]:
+        models = ", ".join(_shortened(redact(each, api_key=api_key), _WORD_CHARACTERS) for each in named)
+        lines = (notice("with_suggestion", line=line, models=models) for line in lines)
+    user_line, admin_line = lines
     facts = (failure.status, failure.code, failure.limit, failure.availability, failure.message, failure.raw)
     error = rule.error(
         user_line,
@@ -150,7 +156,8 @@ def to_error(
         detail=_shortened(" | ".join(str(fact) for fact in facts if fact), _DETAIL_CHARACTERS),
         retry_after_seconds=wait_seconds,
     )
-    error.passes, error.remedy = rule.passes, rule.remedy
+    error.passes = rule.passes if failure.retryable is None else failure.retryable
+    error.remedy = rule.remedy
     _add_particulars(error, rule, failure)
     return error
 

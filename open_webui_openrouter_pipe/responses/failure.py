@@ -67,7 +67,9 @@ class Failure:
     moderation, `availability` the router's word for why a model is unavailable, `limit` whose limit was met,
     `retry_after_seconds` what the body (not the header) asked to wait, and `headers` the copy of some headers in the
     body, names in lower case. `parameter` is what the provider says is wrong, a path such as "reasoning.effort",
-    `raw_code` the word in its own text, and `earlier` what providers said that were asked before.
+    `raw_code` the word in its own text, and `earlier` what providers said that were asked before. `retryable` is
+    OpenRouter's word on whether the same request may succeed later, None without one, and `fallback_models` are those
+    that it names in place of one that is not available.
     """
 
     message: str
@@ -84,6 +86,8 @@ class Failure:
     headers: tuple[tuple[str, str], ...] = ()
     raw_code: str | None = field(default=None, repr=False)
     earlier: tuple[str, ...] = field(default=(), repr=False)
+    retryable: bool | None = field(default=None, repr=False)
+    fallback_models: tuple[str, ...] = field(default=(), repr=False)
 
 
 def read_failure(status: int | None, body: Any) -> Failure:
@@ -117,6 +121,8 @@ def read_failure(status: int | None, body: Any) -> Failure:
         headers=_first(layers, "headers", _header_texts) or (),
         raw_code=_first(layers, "raw", _raw_word),
         earlier=_first(layers, "previous_errors", _messages) or (),
+        retryable=retryable if isinstance(retryable := availability.get("retryable"), bool) else None,
+        fallback_models=_words(availability.get("fallback_models")) or (),
     )
 
 
