@@ -212,19 +212,20 @@ class Assembly:
             own_tools=own_tools,
         )
         composer = compose(parameters)
+        if not self.permitted.payer.under or composer.max_output_tokens:
+            return composer
         length = self._most_output_tokens(composer)
         return compose({**parameters, "max_output_tokens": length}) if length else composer
 
     def _most_output_tokens(self, composer: Composer) -> int | None:
-        """Return how long the answers may be of requests that do not say so, None for any length.
+        """Return how long answers may be under a limit, None for any length.
 
-        Only under a limit: what is held for an answer has to be the most that it can cost.
+        What is held for an answer has to be the most that it can cost.
         """
-        payer, permitted = self.permitted.payer, self.permitted
-        if not payer.under or composer.max_output_tokens:
-            return None
-        ceiling = CostCeiling([*map(permitted.find, composer.model_ids)], permitted.offered)
-        return ceiling.output_tokens(composer.reasoning, payer.limit_dollars)
+        permitted = self.permitted
+        models = [*map(permitted.find, composer.model_ids)]
+        ceiling = CostCeiling(models, permitted.offered)
+        return ceiling.output_tokens(composer.reasoning, permitted.payer.limit_dollars)
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""

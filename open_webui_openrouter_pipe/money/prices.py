@@ -2,8 +2,8 @@
 
 A provider reads what it has cached of a request at a lower price, as long as it keeps it.
 
-`Prices.cost` alone multiplies tokens by prices; `Prices.paid` is the bill, and
-the list where there is none.
+`Prices.cost` alone multiplies tokens by prices; `paid` is the bill, and the list
+where there is none.
 
 Sources: OpenRouter's `pricing` and `usage`; the providers' published rules of prompt caching (minimum, block, how long
 an entry is kept).
@@ -211,18 +211,21 @@ class Prices:
         What has no price of its own costs as much as plain text. How much of
         the audio was cached no bill says: as little as can be.
         """
-        now = self.at(usage.input_tokens, seconds)
+        now = self.at(usage.input_tokens, seconds) if self.bands else self
         plain, output = now.input or 0.0, now.output or 0.0
         write = now.write_long if long and now.write_long is not None else now.write
-        read, audio = _either(now.read, plain), _either(now.audio, plain)
+        write = plain if write is None else write
+        read = plain if now.read is None else now.read
+        audio = plain if now.audio is None else now.audio
+        audio_read = read if now.audio_read is None else now.audio_read
         cached = min(usage.cached_tokens, usage.input_tokens)
         written = min(usage.cache_write_tokens, usage.input_tokens - cached)
         uncached = usage.input_tokens - cached - written
         spoken = min(usage.audio_tokens, uncached)
         spoken_cached = min(usage.audio_tokens - spoken, cached)
-        read_cost = (cached - spoken_cached) * read + spoken_cached * _either(now.audio_read, read)
+        read_cost = (cached - spoken_cached) * read + spoken_cached * audio_read
         input_cost = (uncached - spoken) * plain + spoken * audio
-        input_cost += written * _either(write, plain) + read_cost
+        input_cost += written * write + read_cost
         by_token = now.image_output if (now.image_output or 0.0) < MOST_PER_TOKEN else None
         kinds = (
             (usage.reasoning_tokens, now.reasoning),
@@ -240,24 +243,20 @@ class Prices:
         extras += (now.request or 0.0) if usage.total_tokens else 0.0
         return Cost(input_cost, read_cost, output_cost, extras)
 
-    def paid(self, usage: Usage, *, seconds: float | None = None, long: bool = False) -> Paid:
-        """Return what is paid: the bill, or what the list says where there is none.
-
-        A bill of nothing is none, unless the list has nothing either. With a
-        provider's key in the account, OpenRouter is paid its fee, which may be
-        nothing, and the provider the rest.
-        """
-        listed = self.cost(usage, seconds=seconds, long=long).total
-        if usage.byok_requests:
-            return Paid(usage.cost, usage.provider_cost or listed)
-        return Paid(usage.cost or listed)
-
 
 NO_PRICES: Final = Prices()
 
 
-def _either(price: float | None, other: float) -> float:
-    return other if price is None else price
+def paid(usage: Usage, listed: Cost) -> Paid:
+    """Return what is paid: the bill, or what the list says where there is none.
+
+    A bill of nothing is none, unless the list has nothing either. With a
+    provider's key in the account, OpenRouter is paid its fee, which may be
+    nothing, and the provider the rest.
+    """
+    if usage.byok_requests:
+        return Paid(usage.cost, usage.provider_cost or listed.total)
+    return Paid(usage.cost or listed.total)
 
 
 def highest(rows: Iterable[Prices]) -> Prices:
@@ -327,17 +326,20 @@ def cache_prices(prices: Prices) -> CachePrices:
     The hour does not count: what was decided in a chat would change with it,
     and with that the cached prefix.
     """
+    if not prices.bands:
+        return CachePrices.of(prices.input, prices.read, prices.write)
     base = prices.at(0)
     lasting = [band for band in prices.bands if not band.has_hours]
     sizes = sorted({band.more_than_tokens for band in lasting} - {-1})
-    found = CachePrices.of(base.input, base.read, base.write)
     bands: list[tuple[int, CachePrices]] = []
     for size in sizes if base.input else ():
         above = prices.at(size + 1)
-        plain = _either(above.input, base.input or 0.0)
-        read, write = _either(above.read, plain), _either(above.write, plain)
+        plain = base.input if above.input is None else above.input
+        read = plain if above.read is None else above.read
+        write = plain if above.write is None else above.write
         bands.append((size, CachePrices.of(base.input, read, write)))
-    return replace(found, bands=tuple(bands)) if bands else found
+    found = CachePrices.of(base.input, base.read, base.write)
+    return replace(found, bands=tuple(bands))
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,8 +392,13 @@ def cacheable_tokens(tokens: float, rule: CacheRule) -> int:
     return int(tokens) if rule.kind == "explicit" else int(tokens // rule.block_tokens) * rule.block_tokens
 
 
-def dollars(amount: float) -> str:
-    """Write an amount with two digits that count, and never fewer than cents: $12.30, $0.03, $0.0095."""
+def dollars(amount: float, provider: float = 0.0) -> str:
+    """Write an amount with two digits that count, and never fewer than cents: $12.30, $0.03, $0.0095.
+
+    What a `provider` is paid besides is named, if there is anything.
+    """
+    if provider:
+        return notice("cost_both", cost=dollars(amount), provider=dollars(provider))
     if amount <= 0:
         return notice("dollars", amount=0, decimals=0)
     decimals = 2
@@ -400,14 +407,6 @@ def dollars(amount: float) -> str:
     text = f"{amount:.{decimals}f}"
     zeros = len(text) - len(text.rstrip("0"))
     return notice("dollars", amount=amount, decimals=max(2, decimals - zeros))
-
-
-def amounts(cost: float, provider_cost: float) -> str:
-    """Write what was paid, and what to a provider besides, if anything was."""
-    if not provider_cost:
-        return dollars(cost)
-    both = {"cost": cost, "provider": provider_cost}
-    return notice("cost_both", **{name: dollars(each) for name, each in both.items()})
 
 
 def needs_breakpoints(model_id: str) -> bool:

@@ -106,11 +106,6 @@ class Usage:
     pictures: int = 0
 
     @property
-    def says_something(self) -> bool:
-        """Whether it is more than zeros."""
-        return bool(self.total_tokens or self.cost or self.provider_cost)
-
-    @property
     def total_tokens(self) -> int:
         """Input and output together."""
         return self.input_tokens + self.output_tokens
@@ -262,27 +257,23 @@ def read_usage(wire: Any) -> Usage | None:
     made = as_object(wire.get("output_tokens_details"))
     tools = as_object(wire.get("server_tool_use_details"))
     is_byok = wire.get("is_byok") is True
-    upstream = as_object(wire.get("cost_details")).get("upstream_inference_cost")
+    paid = as_object(wire.get("cost_details"))
+    cost = as_number(wire.get("cost")) or 0.0
+    provider_cost = as_number(paid.get("upstream_inference_cost")) or 0.0
     return Usage(
         input_tokens=as_count(wire.get("input_tokens")) or 0,
         cached_tokens=as_count(given.get("cached_tokens")) or 0,
         cache_write_tokens=as_count(given.get("cache_write_tokens")) or 0,
         output_tokens=as_count(wire.get("output_tokens")) or 0,
         reasoning_tokens=as_count(made.get("reasoning_tokens")) or 0,
-        cost=_billed(wire.get("cost")),
-        provider_cost=_billed(upstream) if is_byok else 0.0,
+        cost=cost if 0 <= cost <= MOST_BILLED else 0.0,
+        provider_cost=provider_cost if is_byok and 0 <= provider_cost <= MOST_BILLED else 0.0,
         byok_requests=int(is_byok),
         audio_tokens=as_count(given.get("audio_tokens")) or 0,
         audio_output_tokens=as_count(made.get("audio_tokens")) or 0,
         image_output_tokens=as_count(made.get("image_tokens")) or 0,
         searches=as_count(tools.get("web_search_requests")) or 0,
     )
-
-
-def _billed(value: Any) -> float:
-    """Return a bill in dollars; 0 for one that cannot be true."""
-    cost = as_number(value) or 0.0
-    return cost if 0 <= cost <= MOST_BILLED else 0.0
 
 
 def read_served(event: Mapping[str, Any]) -> Served:

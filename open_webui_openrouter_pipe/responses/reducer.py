@@ -171,8 +171,6 @@ class Reducer:
             return []
         if text := _TEXT_EVENTS.get(event_type):
             return self._text(event, event, *text)
-        if "response" in event:
-            self._note_usage(as_object(event["response"]).get("usage"))
         handle = self._handlers.get(event_type)
         return handle(self, event) if handle else []
 
@@ -183,14 +181,12 @@ class Reducer:
         message = reason or "the stream ended before the answer was complete"
         return self._fail(Failure(message, origin="stream"), {})
 
-    def _note_usage(self, wire: Any) -> None:
-        usage = read_usage(wire)
-        if usage and (usage.says_something or self._usage is None):
-            self._usage = usage
-
     def _begin(self, event: Event) -> list[Effect]:
         response = as_object(event.get("response"))
         self._response_id = mend_text(as_text(response.get("id"))) or self._response_id
+        usage = read_usage(response.get("usage"))
+        if usage and (usage.total_tokens or usage.cost or self._usage is None):
+            self._usage = usage
         return []
 
     def _end(self, event: Event) -> list[Effect]:

@@ -44,7 +44,7 @@ from ..money.prefix import (
     expected_input,
     find_break,
 )
-from ..money.prices import MOST_PER_TOKEN, NO_PRICES, CacheRule, Prices, amounts, dollars, highest
+from ..money.prices import MOST_PER_TOKEN, NO_PRICES, CacheRule, Prices, dollars, highest, paid
 from ..planning.plan import Plan
 from ..ports import (
     FindModel,
@@ -370,7 +370,7 @@ class Spending:
             services.ledger.release(hold, self.payer.accounts)
             return sent_bill(plan)
         cost = sent.cost_of(usage, sent.sent_seconds)
-        paid = sent.prices.paid(usage, seconds=sent.sent_seconds, long=sent.rule.is_kept_long)
+        total = paid(usage, cost)
         scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
         whole = Usage(round(plan.tokens_before * scale))
         bill = replace(
@@ -379,8 +379,8 @@ class Spending:
             chat_id=self.chat_id,
             accounts=self.payer.accounts,
             hold=hold,
-            cost=paid.openrouter,
-            provider_cost=paid.provider,
+            cost=total.openrouter,
+            provider_cost=total.provider,
             input_tokens=usage.input_tokens,
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
@@ -475,11 +475,11 @@ class Spending:
             return ""
         self.services.turns.put(self._key, AnswerCost())
         usage, seconds = cost.usage, cost.writing_seconds
-        if not usage.says_something:
+        if not (usage.cost or usage.total_tokens):
             return ""
         input_name = "cost_input_cached" if usage.cached_tokens else "cost_input"
         parts = [
-            amounts(usage.cost, usage.provider_cost),
+            dollars(usage.cost, usage.provider_cost),
             *self._forecast(answer),
             notice(input_name, tokens=usage.input_tokens, cached=usage.cached_tokens),
             notice("cost_output", tokens=usage.output_tokens),

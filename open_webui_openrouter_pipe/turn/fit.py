@@ -18,7 +18,7 @@ from ..conversation.media import Family, family_of, holds_pdf
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded, ContextTooLong
 from ..money.audit import Bill, rejected_bill
-from ..money.prices import amounts
+from ..money.prices import dollars
 from ..planning.draft import EVICTING_STRATEGIES
 from ..planning.plan import CachedPrefix, Plan, Reduction, ReductionKind
 from ..planning.planner import (
@@ -287,7 +287,7 @@ def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice
         return Notice(notice("not_summarized", reason=reason))
     line = notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
     if any(batch.paid):
-        line = notice("summarized_cost", line=line, cost=amounts(*batch.paid))
+        line = notice("summarized_cost", line=line, cost=dollars(*batch.paid))
     if reason:
         line = notice("summarized_partly", line=line, reason=reason)
     return Notice(line)

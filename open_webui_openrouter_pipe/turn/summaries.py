@@ -29,7 +29,7 @@ from ..errors import (
     StoreError,
 )
 from ..money.audit import Bill, Purpose
-from ..money.prices import NO_PRICES, NOTHING_PAID, Paid, Prices
+from ..money.prices import NO_PRICES, NOTHING_PAID, Paid, Prices, paid
 from ..planning.plan import CachedPrefix
 from ..ports import Pauses, RequestBody, RequestOrigin, Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
@@ -185,13 +185,14 @@ class SummaryWriter:
                 end = reduce_response(dict(response))[-1]
                 assert isinstance(end, ResponseFinished | ResponseFailed)
                 usage = end.usage or Usage()
-                paid = model.prices.paid(usage, seconds=sent_seconds)
+                cost = model.prices.cost(usage, seconds=sent_seconds)
+                total = paid(usage, cost)
                 bill = replace(
                     bill,
                     input_tokens=usage.input_tokens,
                     cached_tokens=usage.cached_tokens,
-                    cost=paid.openrouter,
-                    provider_cost=paid.provider,
+                    cost=total.openrouter,
+                    provider_cost=total.provider,
                 )
                 if isinstance(end, ResponseFailed):
                     raise self.responses.explain(end.failure)
@@ -482,15 +483,15 @@ class Summarizer:
             self.record(replace(attempt.bill, purpose=purpose))
         last, origin = attempts[-1], self.origin
         bills = [attempt.bill for attempt in attempts]
-        paid = Paid(
+        total = Paid(
             sum(bill.cost for bill in bills),
             sum(bill.provider_cost for bill in bills),
         )
         if last.summary is None:
-            return SummaryBatch(paid=paid, failure=last.failure)
+            return SummaryBatch(paid=total, failure=last.failure)
         kept = (target.segment, last.summary, last.bill.model, target.source_tokens)
         try:
             await self.summaries.keep(StoredSummary(origin.user_id, origin.chat_id, *kept))
         except Exception as error:  # noqa: BLE001 - it is written, and of use at least now
             log.warning("a summary serves this request alone: %s: %s", type(error).__name__, error)
-        return SummaryBatch({target.segment: last.summary}, paid)
+        return SummaryBatch({target.segment: last.summary}, total)

@@ -305,6 +305,24 @@ async def test_what_a_provider_is_paid_is_said_and_kept_apart(
     assert "at your provider so far (requests: 1)" in (await user.ask("/context")).text
 
 
+async def test_a_summary_that_a_provider_is_paid_for_is_counted(user: User, standin: StandIn) -> None:
+    """Where OpenRouter has no fee, too: said by the command, and kept."""
+    user.model = "standin/own-key-without-fee"
+    user.settings = settings(standin)
+    for number in range(12):
+        text = f"Question {number} {'word ' * 60}"
+        user.messages += [{"role": "user", "content": text}, {"role": "assistant", "content": "word " * 300}]
+    answer = await user.ask("/compact")
+    assert re.search(r"The summaries cost \$0 \+ \$[\d.]+ at your provider\.", answer.text)
+    upstream = [
+        each.usage["cost_details"]["upstream_inference_cost"] for each in standin.responses if each.usage
+    ]
+    total = await user.settled()
+    assert total.cost == 0
+    assert total.provider_cost == pytest.approx(sum(upstream))
+    assert total.provider_cost > 0
+
+
 @pytest.mark.parametrize(("counts", "sent"), [("both", False), ("openrouter", True)])
 async def test_a_limit_counts_what_the_valve_says(
     user: User, standin: StandIn, counts: str, *, sent: bool

@@ -18,6 +18,7 @@ from open_webui_openrouter_pipe.money.prices import (
     Prices,
     cache_prices,
     highest,
+    paid,
     read_prices,
 )
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
@@ -116,14 +117,18 @@ def test_what_is_paid_is_what_was_billed(bill: dict[str, Any], openrouter: float
     """A bill of nothing, or one that cannot be true, is none; a provider is paid where its key was used."""
     usage = read_usage({**bill, "input_tokens": 1000, "output_tokens": 100})
     assert usage
-    assert LISTED.paid(usage) == pytest.approx((openrouter, provider))
+    assert paid(usage, LISTED.cost(usage)) == pytest.approx((openrouter, provider))
 
 
 def test_nothing_is_billed_where_the_row_is_free_or_nothing_was_used() -> None:
     """An answer from OpenRouter's own cache has a usage of zeros."""
-    assert Prices(input=0.0, output=0.0).paid(Usage(1000, output_tokens=5)) == (0, 0)
-    assert Prices(input=1e-6, request=0.01).paid(Usage()) == (0, 0)
-    assert Prices(input=1e-6, request=0.01).paid(Usage(byok_requests=1)) == (0, 0)
+    free, by_request = Prices(input=0.0, output=0.0), Prices(input=1e-6, request=0.01)
+    for row, usage in (
+        (free, Usage(1000, output_tokens=5)),
+        (by_request, Usage()),
+        (by_request, Usage(byok_requests=1)),
+    ):
+        assert paid(usage, row.cost(usage)) == (0, 0)
 
 
 # --- what was billed
