@@ -382,6 +382,7 @@ class TurnRunner:
             own,
         )
         new_prompt, answer = bool(built.steady and built.steady.change == "new"), round_.answer
+        answer.is_as_planned = not how.in_words
         await self.spending.open(plan, request, self.channel.put, new_prompt=new_prompt)
         try:
             await round_.run(request.body)
