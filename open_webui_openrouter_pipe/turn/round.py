@@ -116,10 +116,10 @@ class Answer:
 
     `items` are those of the whole answer, as the host has them, `stored` the artifacts of them that are durable, by
     their index, `outputs` the answers to calls of our own tools, by call id. `end` is the terminal effect, `error` why
-    the round failed, None when it did not. `shown`: something was handed on, so that the request must not be repeated.
-    `goes_on`: it called our tools alone, and the next request follows at once.
-    `was_stopped`: its reader left while it was being answered, as far as is
-    known. Times are the event loop's seconds.
+    the round failed, None when it did not. `is_as_planned`: the whole plan was sent. `shown`: something was handed on,
+    so that the request must not be repeated. `goes_on`: it called our tools alone, and the next request follows at
+    once. `was_stopped`: its reader left while it was being answered, as far as is known. Times are the event loop's
+    seconds.
     """
 
     items: tuple[Item, ...] = ()
@@ -133,6 +133,7 @@ class Answer:
     began_seconds: float | None = None
     first_seconds: float | None = None
     characters: int = 0
+    is_as_planned: bool = True
 
     @property
     def usage(self) -> Usage | None:
@@ -153,9 +154,10 @@ class Answer:
     @property
     def was_read_once(self) -> bool:
         """Whether the bill is for this input alone: the provider's own tools read it again in each of their rounds."""
-        return isinstance(self.end, ResponseFinished) and all(
-            is_message(item) or is_reasoning(item) or is_function_call(item) for item in self.end.items
-        )
+        if not (self.is_as_planned and isinstance(self.end, ResponseFinished)):
+            return False
+        items = self.end.items
+        return all(is_message(item) or is_reasoning(item) or is_function_call(item) for item in items)
 
     def note(self, effect: Effect, now_seconds: float) -> None:
         """Note when something came, and how much text."""

@@ -391,6 +391,7 @@ class TurnRunner:
             own,
         )
         answer = round_.answer
+        answer.is_as_planned = not how.in_words
         announced = Announced(
             new_prompt=bool(built.steady and built.steady.change == "new"),
             drops_reasoning=self.persistence.reasoning == "disabled" or model_family(origin.model) == ROUTER,

@@ -195,6 +195,21 @@ async def test_what_is_refused_is_asked_for_as_it_may_be(
     assert len(world.bodies) == 1 + (sent is not None)
 
 
+async def test_a_shorter_answer_is_asked_for_once() -> None:
+    """However little is left a moment later."""
+    refusals = [
+        to_error(
+            read_failure(
+                402, {"error": {"message": f"You requested up to 9000 tokens, but can only afford {left}."}}
+            )
+        )
+        for left in (800, 700)
+    ]
+    world = World([*refusals, OUTCOMES["an answer"]])
+    assert await world.ask({}) == [refusals[1]]
+    assert world.bodies == [{}, {"max_output_tokens": 800}]
+
+
 async def test_who_waits_for_the_credits_of_others_is_told_so() -> None:
     """By the server's word, or after two seconds."""
     in_flight = to_error(

@@ -225,7 +225,10 @@ async def test_without_a_word_no_chat_is_stuck(tmp_path: Path, cause: str) -> No
     assert len(judge.requests) <= 12
 
 
-@pytest.mark.parametrize("row", RECORDED, ids=lambda row: f"{row['kind']}-{row['provider']}"[:50])
+ONE_OF_EACH: Final = {(row["kind"], row["status"], row["shape"]): row for row in RECORDED}
+
+
+@pytest.mark.parametrize("row", ONE_OF_EACH.values(), ids=["-".join(map(str, each)) for each in ONE_OF_EACH])
 async def test_what_a_person_has_to_mend_leaves_nothing_behind(tmp_path: Path, row: Json) -> None:
     """Whatever was said and tried, the next question is answered once the refusal has ended."""
     judge = Judge(row, "reasoning")
