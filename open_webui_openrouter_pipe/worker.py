@@ -23,7 +23,7 @@ from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
 from .money.limits import Group
 from .openrouter.client import ClientSettings, OpenRouterClient
-from .openrouter.connections import AddressBreaker, Connections
+from .openrouter.connections import AddressBreaker, open_client
 from .openrouter.listing import ModelListing
 from .openrouter.recorder import ExchangeRecorder
 from .openrouter.recordings import FOLDER, Recording, Recordings
@@ -113,11 +113,15 @@ class Host:
 
 
 class Stores(NamedTuple):
-    """The stores with the keys of some settings: artifacts that are durable, of saved chats, and of unsaved ones."""
+    """The stores with the keys of some settings: artifacts that are durable, of saved chats, and of unsaved ones.
+
+    `running` holds reasoning that is kept for its turn alone.
+    """
 
     durable: ArtifactStore
     saved: ArtifactStore
     unsaved: ArtifactStore
+    running: ArtifactStore
     summaries: Summaries
     prompts: Prompts | None
 
@@ -128,9 +132,9 @@ class OwnedResources:
     def __init__(
         self, host: Host, transport: httpx.AsyncBaseTransport | None, clock: Callable[[], float]
     ) -> None:
-        """Behind a proxy, httpx's own pool is used, which finds its way there."""
+        """`transport` replaces the network, and `clock` the time in epoch seconds."""
         self.database = database = host.database
-        self.http = httpx.AsyncClient(transport=transport or (None if has_proxy() else Connections()))
+        self.http = open_client(transport, has_proxy=has_proxy())
         self.audit, self.calibrations = AuditLog(database), StoredCalibrations(database)
         self.ledger = SpendingLedger(database, clock=lambda: int(clock()))
         self.tasks: set[asyncio.Task[None]] = set()
@@ -175,7 +179,7 @@ class Worker:
         self._rows: RowStore = SqlRows(host.database)
         if host.redis:
             self._rows = CachedRows(self._rows, host.redis, self.own.start)
-        self._unsaved_rows = UnsavedRows()
+        self._unsaved_rows, self._running_rows = UnsavedRows(), UnsavedRows()
         self._next_sweep_look_seconds = self.loop.time()
         self.listings: dict[ClientSettings, ModelListing] = {}
         self._keyed_stores: dict[StoreSettings, Stores] = {}
@@ -218,7 +222,7 @@ class Worker:
                 self.client(without_key).get,
                 start=self.own.start,
                 base_url=settings.base_url,
-                has_key=bool(settings.api_key),
+                api_key=settings.api_key,
                 folder=folder / _CATALOGUE_FOLDER if folder else None,
             )
         return self.listings[settings]
@@ -236,6 +240,7 @@ class Worker:
                     durable=SealedArtifacts(self._rows, keyring),
                     saved=SealedArtifacts(SavedRows(self._rows, self._unsaved_rows), keyring),
                     unsaved=SealedArtifacts(self._unsaved_rows, keyring),
+                    running=SealedArtifacts(self._running_rows, keyring),
                     summaries=SealedSummaries(database, keyring) if has_key else self.unsaved_summaries,
                     prompts=SealedPrompts(database, keyring) if has_key else None,
                 )

@@ -16,7 +16,7 @@ from ..conversation.slash import Aim
 from ..conversation.tokens import TokenCounter
 from ..money.audit import ChatSpending
 from ..money.prefix import BreakCause
-from ..money.prices import dollars
+from ..money.prices import amounts, dollars
 from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..planning.simulate import BreakReason
@@ -248,7 +248,7 @@ def turn_cells(turn: ReportedTurn, say: Say) -> tuple[str, ...]:
 
 def cost_lines(cost: ChatSpending, say: Say) -> Iterator[str]:
     """Say what a chat has cost, and what the cache has saved."""
-    yield say("context_cost", cost=dollars(cost.cost), count=cost.requests)
+    yield say("context_cost", cost=amounts(cost.cost, cost.provider_cost), count=cost.requests)
     if cost.cached_tokens:
         share = cost.cached_tokens / max(1, cost.input_tokens)
         yield say("context_read", share=share, cost=dollars(cost.read_cost))

@@ -14,11 +14,13 @@ from ..history.markers import Reference, leading_markers, standalone_markers, vi
 from ..ports import Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
 from ..responses.effects import (
     TEXT_KINDS,
+    UNKNOWN,
     ItemAmended,
     ItemFinished,
     ItemStarted,
     ResponseFailed,
     ResponseFinished,
+    Served,
     TextDelta,
     Usage,
 )
@@ -33,15 +35,22 @@ _CITATIONS: Final = frozenset({"url_citation", "file_citation", "file_path"})
 _RANGES: Final = ("start_index", "end_index")
 
 
-def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
+def host_usage(usage: Usage, last: Usage | None = None, served: Served = UNKNOWN) -> dict[str, Any]:
     """Return the usage of an answer in the form that Open WebUI stores, sums and shows.
 
     It sums token counts and costs over the rounds of a turn, but keeps the last round's `prompt_tokens` and
     `completion_tokens`, by which its own compaction judges the length of the chat. `last` is that round's, where the
-    answer had several.
+    answer had several. Of texts it keeps those of the last round: who has `served` it where that is another model than
+    the one that was asked for.
     """
     last = last or usage
+    by_provider: dict[str, Any] = {}
+    if usage.byok_requests:  # as OpenRouter says it
+        paid = {"upstream_inference_cost": usage.provider_cost}
+        by_provider = {"is_byok": True, "cost_details": paid}
+    named = {"model": served.other_model, "provider": served.provider} if served.other_model else {}
     return {
+        **{name: value for name, value in named.items() if value},
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens,
@@ -53,6 +62,7 @@ def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
         },
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "cost": usage.cost,
+        **by_provider,
     }
 
 
@@ -129,13 +139,14 @@ class NativeWriter:
         self._round_start = 0
         self._unreported = False
         self._last_usage: Usage | None = None
+        self._served = UNKNOWN
         self.usage: Usage | None = None
         self.failed: Failed | None = None
 
     @property
     def host_usage(self) -> dict[str, Any]:
         """The usage of all rounds so far, as the host keeps it."""
-        return host_usage(self.usage or Usage(), self._last_usage)
+        return host_usage(self.usage or Usage(), self._last_usage, self._served)
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order; often one, sometimes none."""
@@ -279,6 +290,7 @@ class NativeWriter:
         A response that failed reports what it cost; its text and reasoning stay.
         """
         self._bill(effect.usage)
+        self._served = effect.served
         files = [{"type": "image", "url": url} for url in dict.fromkeys(self._pictures)]
         events: list[HostEvent] = [{"event": {"type": "files", "data": {"files": files}}}] if files else []
         had_calls = isinstance(effect, ResponseFailed) and self._remove_calls()

@@ -6,6 +6,7 @@
     fields       the host's parameters as the body of POST /responses
     request      the port `Requests`: parameters read once, joined with each input; cache breakpoints, pseudonyms
     controls     what administrators and users have switched, in the parameters of a call
+    tasks        how little is thought for the host's tasks
     search       web search by OpenRouter's server tools
     errors       failures as errors with a line for the user
     retries      asks again before the first output, and changes what was refused

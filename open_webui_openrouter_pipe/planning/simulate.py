@@ -32,10 +32,14 @@ class CachePrices:
 
     Changing something old makes the provider read all that follows anew; leaving it costs its reading with each
     request, until there is as much to change again.
+
+    `bands` are other prices, beside the same plain input, for requests of more
+    tokens than so many, the smallest first.
     """
 
     read: float = 1.0
     write: float = 1.0
+    bands: tuple[tuple[int, CachePrices], ...] = ()
 
     @classmethod
     def of(
@@ -50,6 +54,10 @@ class CachePrices:
             return cls()
         write = price_input if price_write is None else price_write
         return cls(round(price_read / price_input, RATIO_DIGITS), round(write / price_input, RATIO_DIGITS))
+
+    def at(self, tokens: float) -> CachePrices:
+        """Return what holds for a request of this size."""
+        return next((prices for size, prices in reversed(self.bands) if tokens > size), self)
 
     @property
     def shares_cache(self) -> bool:
@@ -217,6 +225,20 @@ class SimulatedRequest:
                 sent = self.parts.tokens(level, at, at + 1) if level in SENT_LEVELS else 0
                 known[key] += self.parts.tokens(DetailLevel.FULL, at, at + 1) - sent
         return known[key]
+
+    def pays(self, freed_tokens: int, requests: int, following_tokens: int, *, tokens: float) -> bool:
+        """Return whether it pays to leave so much out of so many requests.
+
+        Where that brings a request of `tokens` into a lower price band, all
+        that is left of it costs less.
+        """
+        prices = self.terms.prices
+        if not prices.bands:
+            return prices.pays(freed_tokens * requests, following_tokens)
+        left_tokens = tokens - freed_tokens
+        before, after = prices.at(tokens), prices.at(left_tokens)
+        saved = requests * (tokens * before.read - left_tokens * after.read)
+        return saved >= following_tokens * max(0.0, after.write - after.read)
 
     def freed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return how much smaller it would be with these cutoffs."""

@@ -6,7 +6,8 @@ types of items, and fields; what they cost is compared with the list of prices o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.responses.effects import read_usage
@@ -113,7 +114,7 @@ def _bill(usage: Mapping[str, Any], output: list[dict[str, Any]], model: Model |
         return "no list", read.cost
     if any(str(item.get("type")).startswith("openrouter:") for item in output):
         return "with searches", read.cost
-    listed = model.prices.cost(replace(read, cost=0.0))
+    listed = model.prices.cost(read, seconds=time.time()).total
     return ("as listed" if abs(listed - read.cost) <= TOLERANCE * read.cost else "not as listed"), read.cost
 
 

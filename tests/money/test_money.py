@@ -30,7 +30,7 @@ from open_webui_openrouter_pipe.money.limits import (
     read_limits,
 )
 from open_webui_openrouter_pipe.money.prefix import Digests, LastRequest, expected_input
-from open_webui_openrouter_pipe.money.prices import CacheRule, Prices, dollars, next_input
+from open_webui_openrouter_pipe.money.prices import CacheRule, Paid, Prices, dollars, next_input
 from open_webui_openrouter_pipe.planning.plan import Step
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.responses.effects import Usage
@@ -138,16 +138,16 @@ def test_the_bill_is_the_truth_and_otherwise_the_prices() -> None:
     usage = Usage(1000, cached_tokens=400, cache_write_tokens=500, output_tokens=10)
     prices = replace(PRICES, request=0.01)
     computed = 100 * 3e-6 + 400 * 0.3e-6 + 500 * 3.75e-6 + 10 * 15e-6 + 0.01
-    assert prices.cost(usage) == pytest.approx(computed)
-    assert prices.cost(usage, long=True) == pytest.approx(computed + 500 * 2.25e-6)
-    assert prices.cost(replace(usage, cost=0.5)) == 0.5
+    assert prices.paid(usage) == pytest.approx(Paid(computed))
+    assert prices.paid(usage, long=True) == pytest.approx(Paid(computed + 500 * 2.25e-6))
+    assert prices.paid(replace(usage, cost=0.5)) == Paid(0.5)
 
 
 def test_prices_that_are_missing_are_those_of_plain_input() -> None:
     """As OpenRouter bills them; a model without any price costs nothing."""
     usage = Usage(1000, cached_tokens=400, cache_write_tokens=500, output_tokens=10)
-    assert Prices(input=1e-6).cost(usage) == pytest.approx(0.001)
-    assert Prices().cost(usage) == 0
+    assert Prices(input=1e-6).paid(usage) == pytest.approx(Paid(0.001))
+    assert Prices().paid(usage) == Paid()
 
 
 @pytest.mark.parametrize(

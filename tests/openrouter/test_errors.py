@@ -160,6 +160,7 @@ def test_each_error_has_its_status_for_programs() -> None:
         402: {"SpendingLimitReached", "SpendingDeclined", "PaymentRequired"},
         403: {"AccessDenied"},
         404: {"ModelNotFound"},
+        413: {"RequestTooLarge"},
         429: {"TooBusy", "RateLimited"},
         500: {"PipeError", "ConfigurationError"},
         502: {"ConnectionFailed", "StreamBroken", "ProviderError"},

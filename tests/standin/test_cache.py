@@ -152,7 +152,7 @@ def test_what_is_no_text_counts_by_rules() -> None:
     empty, file = (tokens(type="input_file", file_data="data:x;base64," + "A" * size) for size in (0, 32_000))
     assert (small == large > IMAGE_TOKENS, file - empty) == (True, 3000)
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x" * 50_000}
-    sealed = Sealed("rs_1", "openai", "e", 1, "digest", 77, None, ())
+    sealed = Sealed("rs_1", "openai", "e", 1, "digest", 77, None, (), ("", ""))
     assert READER.read({"input": [item]}, {"rs_1": sealed}).tokens == 77
     sizes = [len(ByteTokenizer().encode(each)) for each in ("", "a", "abcd", "abcde", "ééé")]
     assert sizes == [0, 1, 1, 2, 2]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from scripts.standin.seal import THINKING_LAST
-from tests.standin.client import CLOCK, WEATHER, Client, output, user
+from tests.standin.client import CLOCK, WEATHER, Client, output, said, user
 
 Item = dict[str, Any]
 
@@ -21,7 +20,10 @@ SEALING = (OPENAI, CLAUDE, GEMINI, "x-ai/grok-4.1-fast")
 ANSWER = "[[standin: reasoning=summary items=2 text=Hm]]"
 TOOLS = ANSWER + " [[standin: call=get_weather]] [[standin: rounds=2]]"
 UNVERIFIED = "The encrypted content for item {id} could not be verified. Reason: "
-UNSIGNED = "Invalid signature in thinking block"
+UNSIGNED = "messages.1.content.0: Invalid `signature` in `thinking` block"
+THINKING_LAST = "The final block in an assistant message cannot be `thinking`."
+LACKS = "messages.1.content.0.thinking.signature: Field required"
+SHOWN = "Invalid 'input[1].content': array too long."
 LACKING = "Item '{id}' of type 'reasoning' was provided without its required following item."
 
 
@@ -40,7 +42,7 @@ def refusal_of(client: Client, model: str, items: list[Item]) -> str:
     """The refusal of a request that continues these items; empty when accepted."""
     answer = client.post([*items, user("Go on")], model=model, tools=[WEATHER, CLOCK])
     assert answer.status_code in {200, 400}
-    return "" if answer.status_code == 200 else str(answer.json()["error"]["message"])
+    return "" if answer.status_code == 200 else said(answer)
 
 
 @pytest.mark.parametrize("model", [*SEALING, RAW])
@@ -69,8 +71,8 @@ def test_a_changed_item_is_refused(client: Client, model: str, change: Item) -> 
     """Each sealed field counts."""
     items = turn(client, model)
     items[1] = {**items[1], **change}
-    expected = UNSIGNED if model == CLAUDE else UNVERIFIED.format(id=items[1]["id"])
-    assert refusal_of(client, model, items).startswith(expected)
+    expected = [UNSIGNED, LACKS] if model == CLAUDE else [UNVERIFIED.format(id=items[1]["id"]), SHOWN]
+    assert refusal_of(client, model, items).startswith(tuple(expected))
 
 
 @pytest.mark.parametrize("model", SEALING)
@@ -101,7 +103,7 @@ def test_items_come_back_in_order_and_once(client: Client, model: str) -> None:
     first, one, two, answer = turn(client, model)
     assert refusal_of(client, model, [first, two, one, answer]) != ""
     doubled = refusal_of(client, model, [first, one, one, two, answer])
-    assert doubled == f"Duplicate item found with id {one['id']}."
+    assert doubled.startswith(f"Duplicate item found with id {one['id']}.")
 
 
 @pytest.mark.parametrize("keep", [(0, 1, 3), (0, 1, 2), (0, 3, 1, 2)])
@@ -125,7 +127,12 @@ def test_openai_requires_calls_pictures_and_an_end(client: Client) -> None:
         )
         assert refusal_of(client, OPENAI, [first, thought, item, answer]) == ""
         assert (refusal_of(client, OPENAI, [first, thought, answer]) == "") is without
-    cut = turn(client, OPENAI, '[[standin: reasoning=summary text="so many thoughts"]]', max_output_tokens=3)
+    cut = turn(
+        client,
+        OPENAI,
+        '[[standin: reasoning=summary text="so many thoughts, far too many of them, and they go on and on and on"]]',
+        max_output_tokens=16,
+    )
     assert refusal_of(client, OPENAI, cut) == LACKING.format(**cut[1])
 
 
@@ -161,4 +168,4 @@ def test_seals_are_sent_as_each_provider_does(client: Client) -> None:
         produced = client.post(ask, model=model, **fields).json()["output"]
         shown.append({"encrypted_content", "signature"} & produced[0].keys())
     assert shown == [set(), {"signature"}, {"encrypted_content"}]
-    assert refusal_of(client, CLAUDE, [user("Hi"), *produced]) == ""
+    assert refusal_of(client, CLAUDE, [user("[[standin: reasoning=encrypted]]"), *produced]) == ""

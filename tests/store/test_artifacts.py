@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,12 @@ import pytest
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.store import artifacts
-from open_webui_openrouter_pipe.store.artifacts import SavedRows, SealedArtifacts, UnsavedRows
+from open_webui_openrouter_pipe.store.artifacts import (
+    RunningReasoning,
+    SavedRows,
+    SealedArtifacts,
+    UnsavedRows,
+)
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
 from open_webui_openrouter_pipe.store.table import RowStore
 from tests.store.contract import KEYRING, StoreContract, artifact, row
@@ -35,6 +41,46 @@ class TestMemory(StoreContract):
         saved = SavedRows(memory, unsaved)
         stores: dict[str, RowStore] = {"fake": memory, "unsaved": unsaved, "saved": saved}
         return stores[request.param]
+
+
+class TestRunningReasoning(StoreContract):
+    @pytest.fixture
+    def rows(self) -> RowStore:
+        return MemoryRows()
+
+    @pytest.fixture
+    def store(self, rows: RowStore) -> Any:
+        """Of the very message whose artifacts these are."""
+        passing = SealedArtifacts(UnsavedRows(), KEYRING)
+        return RunningReasoning(SealedArtifacts(rows, KEYRING), passing, artifact(0).message_id)
+
+
+async def test_reasoning_that_is_not_kept_is_found_by_its_own_message_alone() -> None:
+    """What is below stays below: other items, and reasoning that was kept before."""
+    below, running = (SealedArtifacts(MemoryRows(), KEYRING) for _ in range(2))
+    thought, other, earlier = artifact(0), artifact(1), artifact(5)
+    await below.put([earlier])
+    own, next_one = (RunningReasoning(below, running, name) for name in (thought.message_id, "message-2"))
+    await own.put([thought, other])
+    ids, absent = [thought.id, other.id, earlier.id], MissingArtifact()
+    kept = {other.id: other, earlier.id: earlier}
+    assert await own.load("ada", ids) == {**kept, thought.id: thought}
+    assert await next_one.load("ada", ids) == await below.load("ada", ids) == {**kept, thought.id: absent}
+    await own.delete("ada", ids)
+    assert set((await own.load("ada", ids)).values()) == {absent}
+
+
+async def test_who_served_an_item_is_sealed_with_it() -> None:
+    """The item itself comes back as it was, and a row without that knowledge as well."""
+    rows = MemoryRows()
+    store = SealedArtifacts(rows, KEYRING)
+    known = replace(artifact(0), provider="Google AI Studio", prompt="0123")
+    await store.put([known, artifact(1)])
+    assert await store.load("ada", [known.id, artifact(1).id]) == {
+        known.id: known,
+        artifact(1).id: artifact(1),
+    }
+    assert b"Studio" not in b"".join(each.payload for each in rows.rows.values())
 
 
 def text(number: int, length: int) -> Any:

@@ -97,8 +97,14 @@ async def test_a_bill_that_is_not_written_is_in_the_log(
     """With its price, whose it was, and its chat."""
     await database.change(sa.text(f"DROP TABLE {database.tables.ledger.fullname}"))
     await write(ledger_at(database), BILL, replace(BILL, chat_id="", cost=0.25))
-    assert "bill not written: $0.500000 of user ada in chat chat-1" in caplog.messages
-    assert "bill not written: $0.250000 of user ada in chat none" in caplog.messages
+    assert (
+        "bill not written: $0.500000 and, at a provider, $0.000000 of user ada in chat chat-1"
+        in caplog.messages
+    )
+    assert (
+        "bill not written: $0.250000 and, at a provider, $0.000000 of user ada in chat none"
+        in caplog.messages
+    )
 
 
 async def test_a_hold_of_a_worker_that_died_ends_by_itself(database: Database) -> None:
