@@ -76,7 +76,9 @@ def _api_words() -> frozenset[str]:
 
 @cache
 def _error_words() -> frozenset[str]:
-    return _api_words() | _lists()["errors of texts"]
+    """The listed words, and those by which refusals are known, so that a recorded error is known by them as well."""
+    refusals = (pkgutil.get_data(__package__, "refusals.txt") or b"").decode().lower()
+    return _api_words() | _lists()["errors of texts"] | frozenset(_WORD.findall(refusals))
 
 
 @dataclass(frozen=True, slots=True)
