@@ -12,8 +12,6 @@ from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Page, PipeInProcess
 from scripts.standin.catalogue import BY_ID
-from scripts.standin.drawing import draw
-from tests.support.files import data_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,12 +22,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CHATS = 3_000
-CHATS_OF_A_RUN = 300
+CHATS_OF_A_RUN = 0
 CHATS_OF_A_CASE = 50
 MAX_TURNS = 5
 
 MODELS = (
-    *("openai/gpt-5.2", "openai/gpt-5.6-sol", "openai/gpt-4o", "standin/small", "standin/raw"),
+    *("openai/gpt-5.2", "openai/gpt-5.6-sol", "openai/gpt-4o", "standin/small"),
     *("anthropic/claude-sonnet-4.5", "anthropic/claude-opus-4.8", "anthropic/claude-sonnet-128k"),
     *(
         "google/gemini-3-pro",
@@ -64,25 +62,20 @@ PARAMETERS: tuple[dict[str, Any], ...] = (
     *({}, {}, {}, {"temperature": 0.4}, {"max_tokens": 2_500}, {"top_p": 0.9, "seed": 7}),
     *({"reasoning_effort": "low"}, {"reasoning_effort": "none"}, {"reasoning": {"max_tokens": 2_000}}),
 )
-WORDS = [
-    "Our",
-    "keeper",
-    "counts",
-    "the",
+WORDS = (
     "gulls",
-    "each",
+    "Keeper",
+    "of",
+    "the",
+    "lighthouse.",
+    "Each",
     "night",
+    "he",
+    "counts",
+    "them,",
     "and",
     "writes",
-    "them",
-    "down",
-    "in",
-    "a",
-    "small",
-    "blue",
-    "book.",
-]
-PICTURE = {"type": "image_url", "image_url": {"url": data_url("image/png", draw("blue"))}}
+)
 REFUSALS = {
     "[[standin: error=400 message=Odd]]": "Odd",
     "[[standin: error=403]]": "requires moderation",
@@ -97,7 +90,9 @@ def weather(arguments: dict[str, Any]) -> str:
     return f"In {arguments.get('city')} it rains. " * int(arguments.get("times", 1))
 
 
-TOOLS = {"get_weather": weather, "2nd_look": weather, "look.at": weather}
+CALLED = ("get_weather", "look_2")
+TOOLS = dict.fromkeys((*CALLED, "2nd_look", "look.at"), weather)
+"""Some with names that providers do not take."""
 
 
 @dataclass(slots=True)
@@ -118,23 +113,27 @@ class LegalChat:
             page.system = chosen.choice(SYSTEMS).format(minute=minute)
         page.parameters = chosen.choice(PARAMETERS)
         said = " ".join(chosen.choices(WORDS, k=chosen.choice((5, 40, 40, 1500))))
-        orders = [self._thoughts(), self._deeds(model), self._refusal()]
+        orders = [self._thoughts(model), self._deeds(model), self._refusal()]
         await page.ask(" ".join([f"{minute}: {said}", *filter(None, orders)]))
         if chosen.random() < 0.1:
             await page.title()
 
-    def _thoughts(self) -> str:
-        kind, items = self.chosen.choice(("summary", "raw", "encrypted")), self.chosen.choice((1, 1, 2))
-        return f"[[standin: reasoning={kind} items={items}]]" if self.chosen.random() < 0.3 else ""
+    def _thoughts(self, model: Model) -> str:
+        """One that reasons does so in the forms of its family."""
+        kinds = {"openai": ("summary", "encrypted"), "raw": ("raw",)}.get(
+            model.family, ("summary", "raw", "encrypted")
+        )
+        kind, items = self.chosen.choice(kinds), self.chosen.choice((1, 1, 2))
+        is_ordered = "reasoning" in model.parameters and self.chosen.random() < 0.3
+        return f"[[standin: reasoning={kind} items={items}]]" if is_ordered else ""
 
     def _deeds(self, model: Model) -> str:
         chosen = self.chosen
         if "tools" not in model.parameters or chosen.random() < 0.4:
             return chosen.choice(("", "", "[[standin: incomplete=max_output_tokens]]", "[[standin: mute]]"))
-        names = [name for name in TOOLS if not name[0].isdigit()]
         args = f'{{"city": "Rome $round.$n", "times": {chosen.choice((1, 1, 20, 400))}}}'
         times, rounds = chosen.choice((1, 1, 2, 3)), chosen.choice((1, 1, 2, 3))
-        call = f"[[standin: call={chosen.choice(names[:1])} args={args} times={times}]]"
+        call = f"[[standin: call={chosen.choice(CALLED)} args={args} times={times}]]"
         say = chosen.choice(("", '[[standin: say="Let me look."]]'))
         return f"{call} [[standin: rounds={rounds}]] {say}"
 
@@ -188,5 +187,5 @@ async def test_no_legal_chat_is_refused(tmp_path: Path, standin: StandIn, begin:
         for number in range(begin, begin + CHATS_OF_A_CASE):
             refused += await unnamed_refusals(pipe, standin, number, fixed)
             await driver.app.idle()
-    assert not refused, "\n".join(refused)
+    assert not refused, "\n".join(["", *refused])
     assert standin.forgotten == 0

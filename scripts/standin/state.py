@@ -118,7 +118,7 @@ class Service:
 
     def record(self, request: RecordedRequest) -> None:
         """Note a request in the log, which may forget the oldest for it."""
-        self.forgotten += len(self.log) == RECORDED_REQUESTS
+        self.forgotten += len(self.log) == self.log.maxlen
         self.log.append(request)
 
     @property
