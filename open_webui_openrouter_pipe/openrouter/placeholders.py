@@ -22,7 +22,7 @@ from functools import cache
 from itertools import count
 from typing import Any, Final
 
-from ..responses.values import as_list, as_object, read_json
+from ..responses.values import as_list, as_object
 
 _FILLER: Final = "x"
 _DIGITS: Final = "0123456789abcdefghijklmopqrstuvwyz"
@@ -44,7 +44,7 @@ _DATA: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+)(?:;charset=[a-z0-9-]+)?;b
 _AMOUNT: Final = re.compile(r"\d{1,4}[a-z]?|\d{2,4}x\d{2,4}|")
 """In words: a version, minutes, the size of a picture."""
 _NUMBER: Final = re.compile(r"[0-9.]{1,15}")
-_QUOTED: Final = re.compile(r"(?<!\w)(['\"`])(?:(?!\1)[^\n]|(?<=\w)\1(?=\w))*\1(?!\w)|“[^”]*”")
+_MARK: Final = re.compile("['\"`“”\n]")
 
 
 @cache
@@ -76,7 +76,9 @@ def _api_words() -> frozenset[str]:
 
 @cache
 def _error_words() -> frozenset[str]:
-    return _api_words() | _lists()["errors of texts"]
+    """The listed words, and those by which refusals are known, so that a recorded error is known by them as well."""
+    refusals = (pkgutil.get_data(__package__, "refusals.txt") or b"").decode().lower()
+    return _api_words() | _lists()["errors of texts"] | frozenset(_WORD.findall(refusals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +172,17 @@ class Placeholders:
         return f"{kept}{is_preset}{self._name(preset) if preset else ''}"
 
     def _error(self, text: str, said: _Said) -> str:
-        """The text of an error; one of JSON, as providers' own errors are, is read, and has blanks at its end."""
-        inner = read_json(text) if text.lstrip()[:1] in {"{", "["} else None
-        if inner is None:
+        """The text of an error; JSON in it, as providers' own errors are, is read, and has blanks at its end."""
+        start = text.find("{") if text.lstrip()[:1] != "[" else 0
+        try:
+            inner, end = json.JSONDecoder().raw_decode(text, start)
+        except ValueError:
+            return _error_text(text, said)
+        if not isinstance(inner, dict | list):
             return _error_text(text, said)
         written = json.dumps(self._value(inner, "", said), ensure_ascii=False, separators=(",", ":"))
-        return written.ljust(len(text))
+        before, after = _error_text(text[:start], said), _error_text(text[end:], said)
+        return f"{before}{written.ljust(end - start)}{after}"
 
     def _has_name(self, text: str) -> bool:
         return any(name in text for name in self._names if len(name) >= _PHRASE_WORDS)
@@ -231,15 +238,28 @@ def _error_text(text: str, said: _Said) -> str:
         if phrase in repeated:
             kept[start : start + _PHRASE_WORDS] = [False] * _PHRASE_WORDS
     starts = [found.start() for found in words]
-    for quoted in _QUOTED.finditer(text):
-        first, end = bisect_left(starts, quoted.start()), bisect_left(starts, quoted.end())
+    for quoted in _quotations(text):
+        first, end = (bisect_left(starts, place) for place in quoted)
         if not all(_is_word(word, _api_words()) for word in lowered[first:end]):
             kept[first:end] = [False] * (end - first)
     characters = [character if character.isascii() else _FILLER for character in text]
     for found, is_kept in zip(words, kept, strict=True):
-        if not is_kept:
-            characters[found.start() : found.end()] = _FILLER * len(found[0])
+        characters[found.start() : found.end()] = found[0] if is_kept else _FILLER * len(found[0])
     return "".join(characters)
+
+
+def _quotations(text: str) -> Iterator[tuple[int, int]]:
+    """Where something stands between quotation marks: their places. An apostrophe within a word is none."""
+    opened: dict[str, int] = {}
+    for found in _MARK.finditer(text):
+        mark, start, end = found[0], found.start(), found.end()
+        opening = "“" if mark == "”" else mark
+        if mark == "\n":
+            opened.clear()
+        elif mark != "“" and opening in opened and not text[end : end + 1].isalnum():
+            yield opened.pop(opening), end
+        elif mark != "”" and not text[start - 1 : start].isalnum():
+            opened.setdefault(mark, start)
 
 
 def _texts(value: Any) -> Iterator[str]:

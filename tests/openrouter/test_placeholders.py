@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.openrouter.errors import to_error
 from open_webui_openrouter_pipe.openrouter.placeholders import Placeholders
+from open_webui_openrouter_pipe.responses.failure import read_failure
+from scripts.paths import ROOT
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
@@ -161,6 +164,22 @@ def test_of_an_error_the_wording_is_kept_and_nothing_that_it_quotes(line: Any, s
     )
     answer = Placeholders().answer({"error": {"message": line}}, {"input": said})
     assert answer["error"]["message"].rstrip() == kept.rstrip()
+
+
+def test_a_recorded_error_is_still_known_for_what_it_is() -> None:
+    """Every error that others have met is classified the same with placeholders in it."""
+    seen = json.loads((ROOT / "tests" / "data" / "openrouter" / "errors.json").read_text("utf-8"))
+    differing = []
+    for row in seen:
+        body = row.get("body", {"error": {"message": row.get("message", "")}})
+        # indexes that were replaced by letters
+        body = json.loads(re.sub(r"\[[NM]\]", "[1]", json.dumps(body)))
+        written = Placeholders().answer({"raw": body}, {})["raw"]
+        kinds = [type(to_error(read_failure(row.get("status"), each))) for each in (body, written)]
+        if kinds[0] is not kinds[1]:
+            differing.append((kinds, body))
+    assert differing == []
+    assert len(seen) > 100
 
 
 def test_a_very_long_error_is_a_text_like_any_other() -> None:
