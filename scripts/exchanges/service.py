@@ -8,7 +8,6 @@ case, which say what a model does by itself.
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,6 +19,7 @@ import httpx
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
 from open_webui_openrouter_pipe.openrouter.recorder import Exchange, WatchingTransport
 from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.responses.values import as_object, as_text, read_json
 from scripts.exchanges import shape
 from scripts.exchanges.cases import LONG_TEXT, TOOLS
 from scripts.exchanges.models import cheapest
@@ -171,11 +171,11 @@ class Service:
         return value
 
     def _model_of(self, exchange: Exchange) -> Model | None:
-        """Whose prices are billed: of the model that was asked, if that is in the list by its own id."""
-        try:
-            return self.models.get(json.loads(exchange.content).get("model"))
-        except (ValueError, AttributeError):
-            return None
+        """Whose prices are billed: of the model that answered, or else that was asked, whatever its variant."""
+        asked = as_text(as_object(read_json(exchange.content)).get("model"))
+        names = (shape.response_of(exchange.answer()).get("model"), asked)
+        ids = (as_text(name).partition("@")[0].partition(":")[0] for name in names)
+        return next((self.models[name] for name in ids if name in self.models), None)
 
 
 @asynccontextmanager

@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.responses.effects import read_usage
-from open_webui_openrouter_pipe.responses.values import as_list, as_object
+from open_webui_openrouter_pipe.responses.values import as_list, as_object, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from open_webui_openrouter_pipe.openrouter.recorder import Exchange
+    from open_webui_openrouter_pipe.openrouter.recorder import AnswerRead, Exchange
     from open_webui_openrouter_pipe.ports import Model
 
 Json = dict[str, Any]
 
 TOLERANCE = 0.01
+NOT_LISTED = "not as listed"
 TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 UNFORESEEABLE = frozenset({"response.output_text.annotation.added"})
 """Events that come or not by what the model says."""
@@ -43,16 +44,13 @@ class Shape:
 def of_exchange(exchange: Exchange, model: Model | None) -> Shape:
     """Return the shape of an answer by this model."""
     answer = exchange.answer()
-    if answer.events is not None:
-        events = [as_object(event) for event in answer.events]
-        types = [str(event.get("type")) for event in events]
-        last: Json = next((each for each in reversed(events) if each.get("type") in TERMINAL), {})
-        response = as_object(last.get("response"))
-    else:
-        types, response = [], as_object(answer.body)
+    types = [str(as_object(event).get("type")) for event in answer.events or ()]
+    response = response_of(answer)
     output = [as_object(item) for item in as_list(response.get("output"))]
     usage = as_object(response.get("usage"))
-    bill, cost = _bill(usage, output, model)
+    request = as_object(read_json(exchange.content))
+    is_long = as_object(request.get("cache_control")).get("ttl") == "1h"
+    bill, cost = _bill(usage, output, model, is_long=is_long)
     return Shape(
         exchange.status,
         answer.kind,
@@ -62,6 +60,14 @@ def of_exchange(exchange: Exchange, model: Model | None) -> Shape:
         bill,
         cost,
     )
+
+
+def response_of(answer: AnswerRead) -> Json:
+    """Return the response object of an answer, streamed or not; an empty one where there is none."""
+    if answer.events is None:
+        return as_object(answer.body)
+    events = [as_object(event) for event in reversed(answer.events)]
+    return as_object(next((each.get("response") for each in events if each.get("type") in TERMINAL), None))
 
 
 def of_list(status: int, body: Any) -> Shape:
@@ -85,11 +91,16 @@ def of_left_stream(stream: Shape, record: Shape) -> Shape:
 
 
 def differences(real: Shape, standin: Shape) -> Iterator[str]:
-    """Say in which parts the two differ, one line each; how often an item came is not one."""
+    """Say in which parts the two differ, one line each; how often an item came is not one.
+
+    A bill that is not the list's is always said: there, the prices are not understood.
+    """
     for name in ("status", "kind", "events", "items", "bill"):
         ours, theirs = getattr(standin, name), getattr(real, name)
         if ours != theirs:
             yield f"{name}: {_shown(theirs)} there, {_shown(ours)} here"
+    if real.bill == standin.bill == NOT_LISTED:
+        yield f"bill: {NOT_LISTED} on either side"
     for where, names in (("there", real.fields - standin.fields), ("here", standin.fields - real.fields)):
         if names:
             yield f"fields only {where}: {', '.join(sorted(names))}"
@@ -103,7 +114,9 @@ def _shown(value: Any) -> str:
     )
 
 
-def _bill(usage: Mapping[str, Any], output: list[dict[str, Any]], model: Model | None) -> tuple[str, float]:
+def _bill(
+    usage: Mapping[str, Any], output: list[dict[str, Any]], model: Model | None, *, is_long: bool
+) -> tuple[str, float]:
     """Whether the bill is what the list says within a hundredth, and what it is."""
     read = read_usage(usage)
     if read is None or "cost" not in usage:
@@ -112,10 +125,10 @@ def _bill(usage: Mapping[str, Any], output: list[dict[str, Any]], model: Model |
         return "by a key of the provider", read.cost
     if model is None or not model.prices.are_known:
         return "no list", read.cost
-    if any(str(item.get("type")).startswith("openrouter:") for item in output):
+    if read.searches and model.prices.search is None:
         return "with searches", read.cost
-    listed = model.prices.cost(read, seconds=time.time()).total
-    return ("as listed" if abs(listed - read.cost) <= TOLERANCE * read.cost else "not as listed"), read.cost
+    listed = model.prices.cost(read, seconds=time.time(), long=is_long).total
+    return ("as listed" if abs(listed - read.cost) <= TOLERANCE * read.cost else NOT_LISTED), read.cost
 
 
 def _response_fields(response: Mapping[str, Any]) -> Iterator[str]:
