@@ -290,7 +290,7 @@ def read_prices(pricing: Any) -> Prices:
 
 def _read_each(row: Mapping[str, Any], share: float) -> Iterator[tuple[str, float | None]]:
     for name, wire in _NAMES.items():
-        if wire in row:
+        if row.get(wire) is not None:
             yield name, _price(row[wire], share)
 
 
@@ -329,8 +329,7 @@ def cache_prices(prices: Prices) -> CachePrices:
     if not prices.bands:
         return CachePrices.of(prices.input, prices.read, prices.write)
     base = prices.at(0)
-    lasting = [band for band in prices.bands if not band.has_hours]
-    sizes = sorted({band.more_than_tokens for band in lasting} - {-1})
+    sizes = sorted({band.more_than_tokens for band in prices.bands} - {-1})
     bands: list[tuple[int, CachePrices]] = []
     for size in sizes if base.input else ():
         above = prices.at(size + 1)

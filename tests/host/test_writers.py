@@ -13,7 +13,7 @@ import pytest
 
 from open_webui_openrouter_pipe import errors, ports
 from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter, error_response
-from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter
+from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter, host_usage
 from open_webui_openrouter_pipe.host.tagged_code import TaggedCodeWriter, find_code
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.responses import effects
@@ -155,3 +155,11 @@ async def test_an_error_is_a_response_with_its_status(error: errors.PipeError | 
         sent,
     )
     assert [json.loads(sent)] == rendered(ChunkWriter(HEAD), [Failed("No.", error)])
+
+
+def test_a_usage_says_what_a_provider_is_paid() -> None:
+    """As OpenRouter says it, and only where the provider's own key was used; Open WebUI keeps it as it is."""
+    shown = host_usage(effects.Usage(10, cost=0.01, provider_cost=0.2, byok_requests=2))
+    assert (shown["cost"], shown["is_byok"]) == (0.01, True)
+    assert shown["cost_details"] == {"upstream_inference_cost": 0.2}
+    assert {"is_byok", "cost_details"}.isdisjoint(host_usage(effects.Usage(10, cost=0.01)))

@@ -207,15 +207,14 @@ def test_the_next_request_may_be_in_another_price_band() -> None:
 @pytest.mark.parametrize(("bands", "dearer"), [((), 3.75 - 0.3), ((LARGE,), 7.5 - 0.6)])
 def test_a_lost_cache_costs_what_the_band_says(bands: tuple[PriceBand, ...], dearer: float) -> None:
     """That of the request as it is now."""
-    sizes = (1000, 3000, 6000)
     last, now = (
         replace(NOTHING_SENT, tools=[1], items=items, tokens=sizes, completed=2, lasting=2, turns=(1, 2))
-        for items in ((2, 3), (9, 3))
+        for items, sizes in (((2, 3), (1000, 2000, 3000)), ((9, 3), (1000, 4000, 6000)))
     )
     before = replace(sent(last, 6000), prices=replace(PRICES, bands=bands))
     found = find_break([before], now, now_seconds=1)
     assert found
-    assert found.lost_tokens > 0
+    assert 0 < found.lost_tokens < 5000
     assert found.lost_cost == pytest.approx(found.lost_tokens * dearer * 1e-6)
 
 
@@ -297,6 +296,19 @@ def test_the_nearest_limit_counts() -> None:
     assert AccountLimit(LIMITS[0], "", 2).is_reached is True
     assert AccountLimit(Limit("user", "", "day", 0), "", 0).is_reached is True
     assert nearest([], sums) is None
+
+
+@pytest.mark.parametrize(
+    ("period", "counts", "used"),
+    [("day", "both", 11), ("day", "openrouter", 1), ("month", "both", 22), ("month", "openrouter", 2)],
+)
+def test_a_limit_counts_what_it_says(period: Any, counts: Any, used: float) -> None:
+    """What OpenRouter was paid in its period, and what providers were paid besides."""
+    sums = {"a": AccountSums(day=1, month=2, provider_day=10, provider_month=20)}
+    for dollars_in_it, begins in ((used, False), (used + 1, True)):
+        under = AccountLimit(Limit("user", "", period, dollars_in_it), "a", counts=counts)
+        assert nearest([under], sums) == replace(under, used=used)
+        assert may_begin([under], sums) is begins
 
 
 @given(
