@@ -26,6 +26,10 @@ CHATS_OF_A_RUN = 0
 CHATS_OF_A_CASE = 50
 MAX_TURNS = 5
 
+SMALL = "standin/small"
+ELSEWHERE = "Provider returned error"
+UNBOUND = "The block is bound to a different conversation."
+TOO_LONG = "maximum context length"
 MODELS = (
     *("openai/gpt-5.2", "openai/gpt-5.6-sol", "openai/gpt-4o", "standin/small"),
     *("anthropic/claude-sonnet-4.5", "anthropic/claude-opus-4.8", "anthropic/claude-sonnet-128k"),
@@ -103,12 +107,14 @@ class LegalChat:
     chosen: random.Random
     named: list[str] = field(default_factory=list)
 
-    async def turn(self, minute: int) -> None:
+    async def turn(self, minute: int, strategy: str) -> None:
         """Ask a question of a kind that the model takes, now and then after a change of model, prompt or settings."""
         chosen, page = self.chosen, self.page
+        before = page.model
         if chosen.random() < 0.4:
             page.model = chosen.choice(MODELS)
         model = BY_ID[page.model]
+        self._foresee(before, model, strategy)
         if chosen.random() < 0.3:
             page.system = chosen.choice(SYSTEMS).format(minute=minute)
         page.parameters = chosen.choice(PARAMETERS)
@@ -117,6 +123,19 @@ class LegalChat:
         await page.ask(" ".join([f"{minute}: {said}", *filter(None, orders)]))
         if chosen.random() < 0.1:
             await page.title()
+
+    def _foresee(self, before: str, model: Model, strategy: str) -> None:
+        """Name what a client cannot know beforehand; it learns it from the refusal.
+
+        Another of Google's models may have another provider. A chat that has lost its beginning is another conversation
+        for Claude. How many tokens a text has, and that a chat is sent whole, shows in a small window.
+        """
+        if model.family == "google" and before != model.id:
+            self.named.append(ELSEWHERE)
+        if model.family == "anthropic" and strategy != "off":
+            self.named.append(UNBOUND)
+        if model.id == SMALL:
+            self.named.append(TOO_LONG)
 
     def _thoughts(self, model: Model) -> str:
         """One that reasons does so in the forms of its family."""
@@ -162,7 +181,7 @@ async def unnamed_refusals(pipe: Pipe, standin: StandIn, number: int, fixed: dic
     chat = LegalChat(page, chosen)
     begun = len(standin.responses)
     for minute in range(chosen.randint(2, MAX_TURNS)):
-        await chat.turn(minute)
+        await chat.turn(minute, valves["CONTEXT_STRATEGY"])
     return [
         f"{number} {record.body.get('model')} turn {len(page.turns)}: {record.error}"
         for record in standin.responses[begun:]

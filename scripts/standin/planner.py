@@ -78,16 +78,18 @@ NATURAL_SEARCH = re.compile(r"\b(?:search(?: the web)? for|look up)\s+(.+)", re.
 NATURAL_FETCH = re.compile(r"\bread\s+(https?://\S+)", re.IGNORECASE)
 SEARCH_TOOL, FETCH_TOOL = "openrouter:web_search", "openrouter:web_fetch"
 FOUND_URL, FOUND_TITLE = "https://example.org/found", "What was found"
+NOTE = re.compile(r"\[(?!\[standin:)")
+"""How a message begins that a client has put beside the question, such as quotations."""
 REFERENCE = re.compile(r"#\d{6}\b")
 
 
 class ParsedRequest:
-    """An accepted request, read once: its text, its abilities, each turn's calls and outputs since its last message."""
+    """An accepted request, read once: its newest question, its abilities, the calls and outputs since then."""
 
     def __init__(self, body: dict[str, Any], model: Model) -> None:
         self.body, self.model, self.items = body, model, input_items(body)
-        newest = last_user(self.items)
-        self.text = text_of(self.items[newest]) if newest >= 0 else ""
+        said = [text_of(item) for item in self.items if item.get("role") == "user"]
+        self.text = next((text for text in reversed(said) if not NOTE.match(text)), said[-1] if said else "")
         turn = self.items[last_user(self.items) + 1 :]
         names = {item["call_id"]: item["name"] for item in self.items if item.get("type") == "function_call"}
         outputs = (item for item in turn if item.get("type") == "function_call_output")
