@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CHATS = 3_000
-CHATS_OF_A_RUN = 0
+CHATS_OF_A_RUN = 300
 CHATS_OF_A_CASE = 50
 MAX_TURNS = 5
 
