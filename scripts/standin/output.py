@@ -79,7 +79,10 @@ def _asks_who(record: RecordedRequest) -> bool:
 def _metadata(body: dict[str, Any], model: Model, *, is_byok: bool) -> dict[str, Any]:
     """What the service says of who served a request, in its recorded form."""
     requested = body.get("model") or (body.get("models") or [DEFAULT_MODEL])[0]
-    by_strategy = {"auto": requested in ROUTERS, "fallback": find(requested) not in (None, model)}
+    by_strategy = {
+        "auto": requested in ROUTERS,
+        "fallback": (asked := find(requested)) is not None and asked.id != model.id,
+    }
     endpoint = {"provider": model.provider, "model": model.id}
     return {
         "requested": requested,

@@ -78,7 +78,7 @@ class Strict(httpx.AsyncHTTPTransport):
         ("usual", "openai/gpt-4.1-mini", [None]),
         ("usual", "anthropic/claude-sonnet-4.5", ["none"]),
         ("usual", "openrouter/auto", ["low"]),
-        ("always thinks", MODEL, ["none", None, None]),
+        ("always thinks", MODEL, ["none", None]),
         ("always thinks", "openrouter/auto", ["low"]),
         ("odd", MODEL, ["none", None]),
     ],

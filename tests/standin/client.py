@@ -59,7 +59,7 @@ class Client:
 
     def done(self, given: Any, **fields: Any) -> dict[str, Any]:
         """The finished response object of an unstreamed request."""
-        answer = self.post(given, include=["reasoning.encrypted_content"], **fields)
+        answer = self.post(given, **{"include": ["reasoning.encrypted_content"], **fields})
         assert answer.status_code == 200, answer.text
         result: dict[str, Any] = answer.json()
         return result
