@@ -101,6 +101,10 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
             for item, origin in preparation.volatile:
                 built.send(item, origin, number)
         build_turn(number, entries, rules, built)
+    for ulid, number in built.replayed.items():
+        stored: Any = artifacts[ulid]
+        if number == rules.latest and rules.reader.problem(stored, is_running=False):
+            built.has_passing_reasoning = True
     if not built.items:
         raise InvalidHistory("There is nothing in this chat that could be sent.")
     built.instruction_count = instructions if len(built.items) > instructions else 0

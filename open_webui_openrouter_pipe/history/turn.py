@@ -81,6 +81,8 @@ class BuiltHistory:
     """What the system prompt was sent as; its note is the first of the volatile items."""
     prompt: str = ""
     """Its name, with which reasoning is kept that is written under it."""
+    has_passing_reasoning: bool = False
+    """Whether reasoning of the running turn is among the items that no later turn will have."""
     has_additions: bool = False
     """Whether the host wrote something into the last question that later requests will not find there."""
     commands: tuple[ChatCommand, ...] = ()

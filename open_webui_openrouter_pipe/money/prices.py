@@ -245,10 +245,11 @@ class Prices:
 
 
 NO_PRICES: Final = Prices()
+NOTHING: Final = Cost(0.0, 0.0, 0.0, 0.0)
 
 
 def paid(usage: Usage, listed: Cost) -> Paid:
-    """Return what is paid: the bill, or what the list says where there is none.
+    """Return what is paid: the bill, or what the list says where there is none: of a failure, nothing.
 
     A bill of nothing is none, unless the list has nothing either. With a
     provider's key in the account, OpenRouter is paid its fee, which may be
@@ -288,10 +289,10 @@ def read_prices(pricing: Any) -> Prices:
     )
 
 
-def _read_each(row: Mapping[str, Any], share: float) -> Iterator[tuple[str, float | None]]:
+def _read_each(row: Mapping[str, Any], share: float) -> Iterator[tuple[str, float]]:
     for name, wire in _NAMES.items():
-        if row.get(wire) is not None:
-            yield name, _price(row[wire], share)
+        if (price := _price(row.get(wire), share)) is not None:
+            yield name, price
 
 
 def _price(value: Any, share: float) -> float | None:

@@ -24,7 +24,6 @@ from zoneinfo import ZoneInfo
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import SpendingDeclined, SpendingLimitReached, StoreError
-from ..history.artifacts import plain_id
 from ..money.audit import Bill, sent_bill
 from ..money.limits import (
     AccountLimit,
@@ -44,7 +43,7 @@ from ..money.prefix import (
     expected_input,
     find_break,
 )
-from ..money.prices import MOST_PER_TOKEN, NO_PRICES, CacheRule, Prices, dollars, highest, paid
+from ..money.prices import MOST_PER_TOKEN, NO_PRICES, NOTHING, CacheRule, Prices, dollars, highest, paid
 from ..planning.plan import Plan
 from ..ports import (
     FindModel,
@@ -56,7 +55,7 @@ from ..ports import (
     RequestOrigin,
     Show,
 )
-from ..responses.effects import ResponseFinished, Usage
+from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import is_function_call
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import notice
@@ -370,7 +369,7 @@ class Spending:
             services.ledger.release(hold, self.payer.accounts)
             return sent_bill(plan)
         cost = sent.cost_of(usage, sent.sent_seconds)
-        total = paid(usage, cost)
+        total = paid(usage, NOTHING if isinstance(answer.end, ResponseFailed) else cost)
         scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
         whole = Usage(round(plan.tokens_before * scale))
         bill = replace(
@@ -401,7 +400,7 @@ class Spending:
     def _answered_by(self, model_id: str) -> LastRequest:
         """The request at the prices of the model that has answered it, "" for the one that was asked."""
         sent, row = self.sent, self.find(model_id) if model_id else None
-        if row is None or plain_id(model_id) == plain_id(self.origin.model):
+        if row is None or row == self.model:
             return sent
         rule = CacheRule.of(row.id, row.prices, long=sent.rule.is_kept_long)
         return replace(sent, prices=row.prices, rule=rule)

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation
 from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected
-from ..history.artifacts import ROUTER, MissingArtifact, MissingReason, model_family
+from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.reading import History, read_history
 from ..history.steady import SteadyPrompt, steady_prompt
@@ -394,7 +394,7 @@ class TurnRunner:
         answer.is_as_planned = not how.in_words
         announced = Announced(
             new_prompt=bool(built.steady and built.steady.change == "new"),
-            drops_reasoning=self.persistence.reasoning == "disabled" or model_family(origin.model) == ROUTER,
+            drops_reasoning=self.persistence.reasoning == "disabled" or built.has_passing_reasoning,
         )
         await self.spending.open(plan, request, self.channel.put, announced)
         try:

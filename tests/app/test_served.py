@@ -145,3 +145,17 @@ async def test_claude_gets_no_thinking_of_another_system_prompt(tmp_path: Path, 
     for before, after in ((0, 1), (1, 2), (3, 4), (4, 5)):
         plain = [[{**each, "content": None} for each in bodies[at]] for at in (before, after)]
         assert plain[1][: len(plain[0])] == plain[0]
+
+
+async def test_reasoning_of_a_fallback_leaves_with_its_turn_as_announced(
+    tmp_path: Path, standin: StandIn
+) -> None:
+    """The next turn asks another maker's model, which gets none of it; no break is found that nobody made."""
+    async with page_on(tmp_path, standin, MODEL) as page:
+        page.parameters = {"models": [CLAUDE], "provider": {"only": ["anthropic"]}}
+        await page.ask(CALLS)
+        await page.ask("And then? [[standin: text=so]]")
+        await page.app.worker.own.audit.idle()  # type: ignore[attr-defined]
+        database = page.app.worker.host.database  # type: ignore[attr-defined]
+        found = await database.fetch(sa.select(database.tables.audit.c.break_position))
+    assert (thoughts(standin), [row[0] for row in found]) == ([0, 1, 0], ["", "", ""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import re
 from contextlib import aclosing
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import AsyncMock
 
+import httpx
 import pytest
 import sqlalchemy as sa
 
@@ -371,6 +373,49 @@ async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: s
     lines = await user.lines(f"[[standin: {failure}]]", **LIMITED, COST_LINE="cost")
     assert len(lines) == 1
     assert (await user.settled(), await user.held()) == (ChatSpending(), 0)
+
+
+class Saying(httpx.AsyncHTTPTransport):
+    """The network to a service that ends each answer like this, and lists a free variant of a model that costs."""
+
+    def __init__(self, end: dict[str, Any]) -> None:
+        super().__init__()
+        self.end = {"id": "gen-1", "output": [], **end}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            event = {"type": f"response.{self.end['status']}", "response": self.end}
+            return httpx.Response(200, text=f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n")
+        answer = await super().handle_async_request(request)
+        if "/models" not in request.url.path:
+            return answer
+        listed = json.loads(await answer.aread())["data"]
+        paid = next(row for row in listed if row["id"] == MODEL)
+        free = {**paid, "id": f"{MODEL}:free", "pricing": {"prompt": "0", "completion": "0"}}
+        return httpx.Response(200, json={"data": [*listed, free]})
+
+
+@pytest.mark.parametrize(
+    ("end", "is_paid"),
+    [
+        ({"status": "completed", "model": f"{MODEL}:free", "usage": {"input_tokens": 5000}}, False),
+        ({"status": "completed", "model": MODEL, "usage": {"input_tokens": 5000}}, True),
+        ({"status": "failed", "model": MODEL, "usage": {"input_tokens": 5000, "cost": 0}}, False),
+        ({"status": "failed", "model": MODEL, "usage": {"input_tokens": 5000, "cost": 0.01}}, True),
+    ],
+)
+async def test_without_a_bill_the_model_that_has_answered_counts_and_a_failure_costs_what_is_billed(
+    tmp_path: Path, standin: StandIn, end: dict[str, Any], *, is_paid: bool
+) -> None:
+    """Asked is a free variant, in whose place the model that costs may answer."""
+    async with app_on(tmp_path, Saying(end)) as app:
+        chat = Chat(app, settings(standin, RETRY_SECONDS=0), chat_id="chat-1", model=f"{MODEL}:free")
+        for _ in range(2):  # from the second on the list is known
+            await chat.ask("Hello")
+            await app.idle()
+        await app.worker.own.ledger.idle()
+        total = await app.worker.own.ledger.of_chat("ada", "chat-1")
+    assert (total.cost > 0) is is_paid
 
 
 # --- the question
