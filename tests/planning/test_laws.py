@@ -43,6 +43,8 @@ from tests.support.chats import (
     histories,
     history,
     output,
+    reasoning,
+    rows,
     summarized,
     user,
 )
@@ -393,6 +395,28 @@ LAWS: Sequence[Callable[[Sent], None]] = (
 def _text(item: Item) -> str:
     assert is_message(item)
     return str(item["content"][0].get("text", ""))
+
+
+def test_thinking_before_a_change_stays() -> None:
+    """Of the turns whose results stay as they are, and of every turn until one before it has changed."""
+    policy = ContextSettings(tool_output_retention_turns=2, tool_output_pruning="every_turn")
+    model = ModelTerms("vendor/model", 1_000_000)
+    turns: list[list[Item]] = []
+    for number in range(12):
+        items: list[Item] = [user(f"Question {number}")]
+        for called in [f"c{number}", f"d{number}"] * (number > 3):
+            thought = reasoning("A" * 50 + called, is_bound=True)
+            items += [thought, call(called), output(called, rows(60))]
+        thought = reasoning("A" * 50 + str(number), is_bound=True)
+        turns.append([*items, thought, answer("Done.", f"m{number}")])
+    plans = [summarized(history(*turns[:end], turns[end][:1]), policy, model, Memory()) for end in range(12)]
+    assert sum(bool(plan.new_breaks) for plan in plans) > 4
+    for end in range(1, 12):
+        chat = history(*turns[:end], turns[end][:1])
+        sent = Sent(chat, policy, model, plans[end], plans[end - 1], opens_turn=True)
+        for law in LAWS:
+            law(sent)
+    assert [*map(is_bound, plans[-1].items)].count(True) == 4
 
 
 _numbers = st.tuples(st.integers(1, 40), st.integers(0, 9)).map(lambda pair: f"{pair[0]}-{sum(pair)}")
