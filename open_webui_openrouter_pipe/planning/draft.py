@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -403,12 +404,16 @@ class Draft:
     ) -> tuple[list[DigestedItem], list[int]]:
         """Return the entries in their order, and how many come before each part and at the end.
 
-        Thinking that is bound to the conversation before it is left out of the turns before the last of the `breaks`,
-        which has changed that; nothing that was the same until then is cached behind it.
+        Thinking that is bound to the conversation before it is left out where one of the `breaks` has changed that: in
+        the turns from the first that it changed to the one before its own. Nothing behind that change is cached.
         """
         parts, conversation = self.parts, self.conversation
         breaks = self._simulation.breaks if breaks is None else breaks
-        bound_until = breaks[-1].turn if breaks else 0
+        changed_until = [0] * len(parts.turns)
+        for each in breaks:
+            first = each.first_changed
+            changed_until[first] = max(changed_until[first], each.turn)
+        changed_until = [*accumulate(changed_until, max)]
         summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
         entries = [
             *conversation.instructions,
@@ -422,7 +427,8 @@ class Draft:
                 entries += conversation.volatile
             starts.append(len(entries))
             of_part = parts.entries(cutoffs.level_of(part), part)
-            if parts.parts[part].turn < bound_until:
+            turn = parts.parts[part].turn
+            if turn < changed_until[turn]:
                 of_part = tuple(entry for entry in of_part if maker_of(entry.item) != ANTHROPIC)
             entries += of_part
             if part == parts.current:

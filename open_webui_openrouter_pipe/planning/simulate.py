@@ -249,6 +249,20 @@ class SimulatedRequest:
         segments = self.parts.segments_before((cutoffs or self.cutoffs).summarized)
         return self.tokens(cutoffs) - self.parts.summaries.unfilled_tokens(segments)
 
+    def first_changed(self, cutoffs: Cutoffs) -> int:
+        """Return the first turn that is sent otherwise with these cutoffs: 0 where what stands before it is."""
+        old, parts = self.cutoffs, self.parts
+        if cutoffs.before_turns != old.before_turns or cutoffs.note(parts) != old.note(parts):
+            return 0
+        pairs = zip(old.ends, cutoffs.ends, strict=True)
+        moved = [start for start, end in pairs if start != end]
+        moved += old.restored ^ cutoffs.restored
+        current = parts.start_of(self.turn)
+        for at in range(min(moved, default=current), current):
+            if parts.entries(old.level_of(at), at) != parts.entries(cutoffs.level_of(at), at):
+                return parts.parts[at].turn
+        return self.turn
+
     def saved_tokens(self, cutoffs: Cutoffs) -> int:
         """Return how much smaller it usually is with these cutoffs."""
         return self.likely_tokens() - self.likely_tokens(cutoffs)
@@ -368,12 +382,16 @@ Policy: TypeAlias = Callable[[SimulatedRequest], Cutoffs]
 
 @dataclass(frozen=True, slots=True)
 class PrefixBreak:
-    """A request with this many parts, in this turn: why its prefix differs from the one before, and what that freed."""
+    """A request with this many parts, in this turn: why its prefix differs from the one before, and what that freed.
+
+    All before the turn `first_changed` is the same as in the one before.
+    """
 
     request: int
     turn: int
     reason: BreakReason
     freed_tokens: int
+    first_changed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +436,7 @@ def simulate(
             retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end(turn))
         for moved, reason in _as_commanded(request):
             freed_tokens = request.largest_tokens() - request.largest_tokens(moved)
-            breaks.append(PrefixBreak(end, turn, reason, freed_tokens))
+            breaks.append(PrefixBreak(end, turn, reason, freed_tokens, request.first_changed(moved)))
             request = replace(request, cutoffs=moved)
         previous, cutoffs = cutoffs, request.cutoffs
         found = Simulation(cutoffs, previous, retained, tuple(breaks))
@@ -458,7 +476,8 @@ def _apply(
     for reason, policy in policies:
         moved = policy(request)
         if moved != request.cutoffs:
-            changes.append(PrefixBreak(request.end, request.turn, reason, request.freed_tokens(moved)))
+            freed_tokens, first = request.freed_tokens(moved), request.first_changed(moved)
+            changes.append(PrefixBreak(request.end, request.turn, reason, freed_tokens, first))
             request = replace(request, cutoffs=moved)
     return request, changes
 
