@@ -38,19 +38,17 @@ _RANGES: Final = ("start_index", "end_index")
 def host_usage(usage: Usage, last: Usage | None = None, served: Served = UNKNOWN) -> dict[str, Any]:
     """Return the usage of an answer in the form that Open WebUI stores, sums and shows.
 
-    It sums token counts and costs over the rounds of a turn, but keeps the last round's `prompt_tokens` and
-    `completion_tokens`, by which its own compaction judges the length of the chat. `last` is that round's, where the
-    answer had several. Of texts it keeps those of the last round: who has `served` it where that is another model than
-    the one that was asked for.
+    Over the rounds of an answer it sums token counts and flat costs; of all else it keeps what the last round says
+    that has it. So each round has `total_cost`, what OpenRouter and the provider are paid together, and names who has
+    `served` it, where that is known; `is_byok` says of the whole answer that a provider's own key was used. By the last
+    round's `prompt_tokens` and `completion_tokens` the host's compaction judges the length of the chat: `last` is the
+    usage of that round, where several are reported at once.
+    Source: `utils/response.py: merge_usage` of Open WebUI 0.12.
     """
     last = last or usage
-    by_provider: dict[str, Any] = {}
-    if usage.byok_requests:  # as OpenRouter says it
-        paid = {"upstream_inference_cost": usage.provider_cost}
-        by_provider = {"is_byok": True, "cost_details": paid}
-    named = {"model": served.other_model, "provider": served.provider} if served.other_model else {}
+    named = {"model": served.other_model or served.model, "provider": served.provider}
     return {
-        **{name: value for name, value in named.items() if value},
+        **(named if served.model else {}),
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens,
@@ -62,7 +60,8 @@ def host_usage(usage: Usage, last: Usage | None = None, served: Served = UNKNOWN
         },
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "cost": usage.cost,
-        **by_provider,
+        "total_cost": usage.cost + usage.provider_cost,
+        **({"is_byok": True} if usage.byok_requests else {}),
     }
 
 

@@ -117,17 +117,15 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Who answered, as far as OpenRouter says: "" and 0 where it does not.
+    """Who answered, as far as OpenRouter says: "" where it does not.
 
-    `model` is an OpenRouter id, `provider` a name such as "Google AI Studio", `tier` the service tier, `attempts` how
-    many endpoints were asked. With `is_byok` the provider has billed a key of the account's own. `other_model` is the
-    id of the model where it is not the one that was asked for; whoever knows the catalogue fills it in.
+    `model` is an OpenRouter id, `provider` a name such as "Google AI Studio". With `is_byok` the provider has billed a
+    key of the account's own. `other_model` is the id of the model where it is not the one that was asked for; whoever
+    knows the catalogue fills it in.
     """
 
     model: str = ""
     provider: str = ""
-    tier: str = ""
-    attempts: int = 0
     is_byok: bool = False
     other_model: str = ""
 
@@ -244,19 +242,21 @@ def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
     return {**response, "type": "error"}
 
 
-def read_usage(wire: Any) -> Usage | None:
+def read_usage(wire: Any, *, is_byok: bool = False) -> Usage | None:
     """Read the wire's `usage` object; None when there is none.
 
     Values of a wrong type count as zero. What a provider is paid counts where
-    the usage says that its own key was used: without one, it is the same as
-    the cost, or what OpenRouter pays.
+    its own key was used: without one, it is the same as the cost, or what
+    OpenRouter pays. A usage that does not say whether one was, as with server
+    tools, counts as `is_byok`.
     """
     if not isinstance(wire, dict):
         return None
     given = as_object(wire.get("input_tokens_details"))
     made = as_object(wire.get("output_tokens_details"))
     tools = as_object(wire.get("server_tool_use_details"))
-    is_byok = wire.get("is_byok") is True
+    if (said := wire.get("is_byok")) is not None:
+        is_byok = said is True
     paid = as_object(wire.get("cost_details"))
     cost = as_number(wire.get("cost")) or 0.0
     provider_cost = as_number(paid.get("upstream_inference_cost")) or 0.0
@@ -280,21 +280,19 @@ def read_served(event: Mapping[str, Any]) -> Served:
     """Read who answered from a terminal event, or from the whole object of a response.
 
     Source of the form: `openrouter_metadata`, which the header `X-OpenRouter-Metadata` asks for; the attempt that
-    succeeded, of the endpoints the one that was selected.
+    succeeded counts more than the endpoint that was selected before it.
     """
     response = as_object(event.get("response")) or event
     metadata = as_object(response.get("openrouter_metadata") or event.get("openrouter_metadata"))
     endpoints = map(as_object, as_list(as_object(metadata.get("endpoints")).get("available")))
-    tried = [as_object(each) for each in as_list(metadata.get("attempts"))]
-    chosen = [each for each in endpoints if each.get("selected") is True]
-    chosen += [each for each in reversed(tried) if each.get("status") == _SUCCESS]
+    tried = [*map(as_object, as_list(metadata.get("attempts")))]
+    chosen = [each for each in reversed(tried) if each.get("status") == _SUCCESS]
+    chosen += [each for each in endpoints if each.get("selected") is True]
     models = [each.get("model") for each in chosen] + [response.get("model")]
     return Served(
         model=next(filter(None, map(_name, models)), ""),
         provider=next(filter(None, (_name(each.get("provider")) for each in chosen)), ""),
-        tier=_name(response.get("service_tier")),
-        attempts=as_count(metadata.get("attempt")) or len(tried),
-        is_byok=True in (metadata.get("is_byok"), as_object(response.get("usage")).get("is_byok")),
+        is_byok=metadata.get("is_byok") is True,
     )
 
 

@@ -184,7 +184,7 @@ class Reducer:
     def _begin(self, event: Event) -> list[Effect]:
         response = as_object(event.get("response"))
         self._response_id = mend_text(as_text(response.get("id"))) or self._response_id
-        usage = read_usage(response.get("usage"))
+        usage = read_usage(response.get("usage"), is_byok=read_served(event).is_byok)
         if usage and (usage.total_tokens or usage.cost or self._usage is None):
             self._usage = usage
         return []

@@ -218,11 +218,15 @@ class SpendingSettings:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCost:
-    """What an answer has cost so far: its rounds together. `writing_seconds` is when text was coming."""
+    """What an answer has cost so far: its rounds together. `writing_seconds` is when text was coming.
+
+    `others` are the ids of the models that have answered in place of the one that was asked for.
+    """
 
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     writing_seconds: float = 0.0
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +417,7 @@ class Spending:
             earlier.usage.plus(usage),
             earlier.seconds + (0.0 if began is None else now - began),
             earlier.writing_seconds + (0.0 if first is None else now - first),
+            (*earlier.others, answer.served.other_model),
         )
         self.services.turns.put(self._key, cost)
 
@@ -472,21 +477,24 @@ class Spending:
         cost = self.services.turns.get(self._key)
         if cost is None or any(map(is_function_call, items)):
             return ""
-        self.services.turns.put(self._key, AnswerCost())
+        if answer.error is None or answer.shown:  # what was refused may be sent otherwise, and go on
+            self.services.turns.put(self._key, AnswerCost())
         usage, seconds = cost.usage, cost.writing_seconds
         if not (usage.cost or usage.total_tokens):
             return ""
         input_name = "cost_input_cached" if usage.cached_tokens else "cost_input"
+        names = list[str]()
+        for other in filter(None, dict.fromkeys(cost.others)):
+            row = self.find(other)
+            names.append(row.name if row and row.id == other else other)
         parts = [
             dollars(usage.cost, usage.provider_cost),
+            *([notice("cost_answered_by", model=", ".join(names))] if names else []),
             *self._forecast(answer),
             notice(input_name, tokens=usage.input_tokens, cached=usage.cached_tokens),
             notice("cost_output", tokens=usage.output_tokens),
             notice("cost_seconds", seconds=cost.seconds),
         ]
-        if other := answer.served.other_model:
-            row = self.find(other)
-            parts.insert(1, notice("cost_answered_by", model=row.name if row and row.id == other else other))
         if seconds >= MEASURABLE_SECONDS and usage.output_tokens:
             parts.append(notice("cost_speed", speed=usage.output_tokens / seconds))
         return notice("cost_line", line=notice("joined", lines=tuple(parts), separator=" · "))

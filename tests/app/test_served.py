@@ -71,16 +71,48 @@ def route(*models: str) -> dict[str, Any]:
 async def test_the_usage_and_the_cost_line_name_who_answered(
     tmp_path: Path, standin: StandIn, asked: str, parameters: dict[str, Any], answered: str | None
 ) -> None:
-    """Where it is not the model that was asked for, with its provider; its prices are those of the bill."""
+    """The line where it is not the model that was asked for; its prices are those of the bill."""
     async with page_on(tmp_path, standin, asked) as page:
         page.parameters = parameters
         answer = await page.ask("Hello")
         found, (*_, line) = usage(answer), answer.notices
     served = standin.responses[-1]
-    assert found.get("model") == answered
-    assert ("provider" in found) == (answered is not None)
+    assert found["model"] == (answered or MODEL)
+    assert found["provider"]
     assert ("answered by" in line) == (answered is not None)
     assert found["cost"] == pytest.approx((served.usage or {})["cost"])
+
+
+FALLBACK = {"models": [GEMINI], "provider": {"only": ["google"]}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "rounds", "last", "names"),
+    [
+        (MODEL, [FALLBACK, {}], MODEL, "Google: Gemini 3 Flash"),
+        (MODEL, [FALLBACK, FALLBACK], GEMINI, "Google: Gemini 3 Flash"),
+        (AUTO, [route(GEMINI), {}], CLAUDE, "Google: Gemini 3 Flash, Anthropic: Claude Sonnet 4.5"),
+    ],
+)
+async def test_an_answer_of_several_rounds_names_all_others_and_keeps_who_served_the_last(
+    tmp_path: Path, standin: StandIn, asked: str, rounds: list[dict[str, Any]], last: str, names: str
+) -> None:
+    """The line has each once, in the order in which they answered; the next answer begins anew."""
+    async with page_on(tmp_path, standin, asked) as page:
+        page.parameters, then = rounds
+
+        def look(_: dict[str, Any]) -> str:
+            page.parameters = then
+            return "seen"
+
+        page._tools = {"look": look}
+        answer = await page.ask("[[standin: call=look args={}]]")
+        found, (*_, line) = usage(answer), answer.notices
+        page.model, page.parameters = MODEL, {}
+        (next_line,) = (await page.ask("Thank you")).notices
+    assert found["model"] == last
+    assert f" · answered by {names} · " in line
+    assert "answered by" not in next_line
 
 
 async def test_the_line_is_said_in_each_language() -> None:
