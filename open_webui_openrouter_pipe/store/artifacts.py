@@ -101,8 +101,8 @@ class RunningReasoning:
     """An ArtifactStore whose reasoning is kept for one turn alone, in a store of its own; the rest goes below.
 
     Of a chat whose reasoning is not kept, it still goes back within its turn: providers refuse a tool's result without
-    the reasoning that led to its call. The host calls again for each round of its tools. `turn_id` is the message that is
-    answered: answers side by side are one turn.
+    the reasoning that led to its call. The host calls again for each round of its tools. `turn_id` is the message that
+    is answered: answers side by side are one turn.
     """
 
     def __init__(self, below: ArtifactStore, running: ArtifactStore, turn_id: str) -> None:
