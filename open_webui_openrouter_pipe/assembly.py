@@ -78,7 +78,9 @@ class Assembly:
         elif call.is_unsaved:
             store, persistence = stores.unsaved, settings.persistence.of_unsaved
         if persistence.reasoning == "disabled":
-            store = RunningReasoning(store, stores.running, call.message_id)
+            # Nobody comes back for that of a call without a page: it goes with the call.
+            running = stores.running if call.in_chat else stores.of_one_call()
+            store = RunningReasoning(store, running, call.user_message_id or call.message_id)
         ports = Ports(
             responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self.channel.put),
             requests=composer,

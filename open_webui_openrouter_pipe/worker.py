@@ -29,7 +29,7 @@ from .openrouter.recorder import ExchangeRecorder
 from .openrouter.recordings import FOLDER, Recording, Recordings
 from .ports import ArtifactStore, Files, Prompts, Summaries
 from .settings import Settings, StoreSettings, has_proxy
-from .store.artifacts import SavedRows, SealedArtifacts, UnsavedRows
+from .store.artifacts import RunningRows, SavedRows, SealedArtifacts, UnsavedRows
 from .store.beside import AuditLog, Leases, StoredCalibrations
 from .store.cache import CachedRows, GuardedRedis
 from .store.database import Database
@@ -115,13 +115,14 @@ class Host:
 class Stores(NamedTuple):
     """The stores with the keys of some settings: artifacts that are durable, of saved chats, and of unsaved ones.
 
-    `running` holds reasoning that is kept for its turn alone.
+    `running` holds reasoning that is kept for its turn alone; `of_one_call` makes a store in memory.
     """
 
     durable: ArtifactStore
     saved: ArtifactStore
     unsaved: ArtifactStore
     running: ArtifactStore
+    of_one_call: Callable[[], ArtifactStore]
     summaries: Summaries
     prompts: Prompts | None
 
@@ -179,7 +180,7 @@ class Worker:
         self._rows: RowStore = SqlRows(host.database)
         if host.redis:
             self._rows = CachedRows(self._rows, host.redis, self.own.start)
-        self._unsaved_rows, self._running_rows = UnsavedRows(), UnsavedRows()
+        self._unsaved_rows, self._running_rows = UnsavedRows(), RunningRows()
         self._next_sweep_look_seconds = self.loop.time()
         self.listings: dict[ClientSettings, ModelListing] = {}
         self._keyed_stores: dict[StoreSettings, Stores] = {}
@@ -241,6 +242,7 @@ class Worker:
                     saved=SealedArtifacts(SavedRows(self._rows, self._unsaved_rows), keyring),
                     unsaved=SealedArtifacts(self._unsaved_rows, keyring),
                     running=SealedArtifacts(self._running_rows, keyring),
+                    of_one_call=lambda: SealedArtifacts(UnsavedRows(), keyring),
                     summaries=SealedSummaries(database, keyring) if has_key else self.unsaved_summaries,
                     prompts=SealedPrompts(database, keyring) if has_key else None,
                 )

@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -97,31 +98,32 @@ class SealedArtifacts:
 
 
 class RunningReasoning:
-    """An ArtifactStore whose reasoning is kept for one message alone, in a store of its own; the rest goes below.
+    """An ArtifactStore whose reasoning is kept for one turn alone, in a store of its own; the rest goes below.
 
     Of a chat whose reasoning is not kept, it still goes back within its turn: providers refuse a tool's result without
-    the reasoning that led to its call. The host calls again for each round of its tools, with the same message.
+    the reasoning that led to its call. The host calls again for each round of its tools. `turn_id` is the message that
+    is answered: answers side by side are one turn.
     """
 
-    def __init__(self, below: ArtifactStore, running: ArtifactStore, message_id: str) -> None:
-        self._below, self._running, self._message_id = below, running, message_id
+    def __init__(self, below: ArtifactStore, running: ArtifactStore, turn_id: str) -> None:
+        self._below, self._running, self._turn_id = below, running, turn_id
 
     async def put(self, artifacts: Sequence[Artifact]) -> None:
         """Keep reasoning for its turn, and make the rest durable below. Raises StoreError."""
-        passing = [each for each in artifacts if each.kind == "reasoning"]
+        thoughts = [each for each in artifacts if each.kind == "reasoning"]
         lasting = [each for each in artifacts if each.kind != "reasoning"]
         if lasting:
             await self._below.put(lasting)
-        if passing:
-            await self._running.put(passing)
+        if thoughts:
+            await self._running.put([replace(each, message_id=self._turn_id) for each in thoughts])
 
     async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
-        """Find the user's artifacts: reasoning of this message, and what is below. Never raises."""
+        """Find the user's artifacts: reasoning of this turn, and what is below. Never raises."""
         found = await self._running.load(user_id, ids)
         passing = {
             key: each
             for key, each in found.items()
-            if isinstance(each, Artifact) and each.message_id == self._message_id
+            if isinstance(each, Artifact) and each.message_id == self._turn_id
         }
         rest = [key for key in ids if key not in passing]
         kept = await self._below.load(user_id, rest) if rest else {}
@@ -193,6 +195,18 @@ class UnsavedRows:
     def _drop(self, key: tuple[str, str]) -> None:
         if row := self._rows.pop(key, None):
             self._bytes -= len(row.payload)
+
+
+class RunningRows(UnsavedRows):
+    """Rows in memory; of a user's chat, those of one message alone."""
+
+    async def put(self, rows: Sequence[SealedRow]) -> None:
+        """Take the rows, and drop those of the same chats that are of other messages."""
+        latest = {(row.user_id, row.chat_id): row.message_id for row in rows}
+        for key, row in [*self._rows.items()]:
+            if latest.get((row.user_id, row.chat_id), row.message_id) != row.message_id:
+                self._drop(key)
+        await super().put(rows)
 
 
 class SavedRows:

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 
 from ..errors import AttachmentUnavailable, StoreError, StoreUnavailable
 from ..history.artifacts import PROVIDER_BOUND, maker_of, normalize_persisted_item
-from ..history.markers import item_id, name_call
+from ..history.markers import fleeting, item_id, name_call
 from ..ports import Artifact, ArtifactStore, Downloads, FileContent, Files, RequestOrigin
 from ..responses.items import (
     Item,
@@ -144,6 +144,8 @@ class Recorder:
             self._unsaved[index] = replace(earlier, item=valid)
         elif valid and self.persistence.includes(item):
             ulid, of = self.ulids.get(index) or self.new_id(), self.origin
+            if is_reasoning(valid) and self.persistence.reasoning != "conversation":
+                ulid = fleeting(ulid)
             where = (ulid, of.user_id, of.chat_id, of.message_id, valid["type"], of.model)
             prompt = self.prompt if is_reasoning(valid) else ""
             self._unsaved[index] = Artifact(*where, valid, prompt=prompt)

@@ -18,6 +18,7 @@ from ..conversation.conversation import Conversation
 from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import Options, build_input, present_prompt, with_round
+from ..history.markers import is_fleeting
 from ..history.reading import History, read_history
 from ..history.steady import SteadyPrompt, steady_prompt
 from ..history.turn import BuiltHistory
@@ -332,12 +333,15 @@ class TurnRunner:
         if self.persistence.reasoning == "next_reply" or self.persistence.in_memory:
             return
         reported = self.memory.reported
-        reasons = {ulid: each.reason for ulid, each in loaded.items() if isinstance(each, MissingArtifact)}
+        reasons = {
+            ulid: each.reason
+            for ulid, each in loaded.items()
+            if isinstance(each, MissingArtifact) and not is_fleeting(ulid)
+        }
         unavailable = [*reasons.values()].count("unavailable")
         if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
             await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
-        passed = {"unavailable", "missing" if self.persistence.reasoning == "disabled" else ""}
-        lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") not in passed]
+        lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
         new = reported.add(self.origin.user_id, lost)
         if new:
             counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
@@ -409,7 +413,7 @@ class TurnRunner:
         """Delete reasoning that nobody needs once a turn has ended well: of the turns before, or of this very turn."""
         turn, stored = built.turns[-1], answer.stored.values()
         if self.persistence.reasoning == "disabled":
-            ids = [ulid for ulid, of in built.replayed.items() if of == turn]
+            ids = [ulid for ulid, of in built.replayed.items() if of == turn and is_fleeting(ulid)]
             ids += [each.id for each in stored if each.kind == "reasoning"]
         else:
             ids = [ulid for ulid, of in built.replayed.items() if of < turn]

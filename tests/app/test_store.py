@@ -248,3 +248,26 @@ async def test_what_is_switched_off_is_kept_for_its_turn_alone(
     missing = [each for found in kept for each in found.values() if isinstance(each, MissingArtifact)]
     assert (len(marked), len(missing)) == (2, 6)
     assert sent_reasoning_ids(standin) == []
+
+
+async def test_nothing_of_a_call_without_a_page_stays_in_memory(new_chat: NewChat) -> None:
+    """Its answer was cut off, so that nothing else deletes it; with a page, its next turn does."""
+    held = []
+    for chat_id in ("", "saved"):
+        chat = new_chat(PERSIST_REASONING_TOKENS="disabled", chat_id=chat_id)
+        await chat.ask("[[standin: incomplete=max_output_tokens]] one")
+        held.append(len(chat.app.worker._running_rows._rows))
+    await chat.ask("two")
+    assert [*held, len(chat.app.worker._running_rows._rows)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("later", ["conversation", "disabled", "next_reply"])
+async def test_only_what_was_deleted_on_purpose_is_not_missed(new_chat: NewChat, later: str) -> None:
+    """Whatever the valve says by then: reasoning that was kept for its turn, but not what a search has left."""
+    chat = new_chat(PERSIST_REASONING_TOKENS="disabled")
+    await chat.ask("one")
+    chat.settings = new_chat(PERSIST_REASONING_TOKENS=later).settings
+    assert (await chat.ask("two")).notices == ()
+    chat.messages.append({"role": "assistant", "content": "[0000000000000000000A]: #\nfound"})
+    lost = ("Stored items that could not be reloaded: 1 (1 no longer stored).",)
+    assert (await chat.ask("three")).notices == (() if later == "next_reply" else lost)

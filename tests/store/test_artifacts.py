@@ -12,9 +12,11 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
+from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store import artifacts
 from open_webui_openrouter_pipe.store.artifacts import (
     RunningReasoning,
+    RunningRows,
     SavedRows,
     SealedArtifacts,
     UnsavedRows,
@@ -218,3 +220,20 @@ async def test_rows_in_memory_are_found_while_the_database_is_unavailable() -> N
     below.below = MemoryRows()
     await rows.load("ada", [SECOND.id])
     assert list(await below.load("ada", [SECOND.id])) == [SECOND.id]
+
+
+async def test_the_next_turn_of_a_chat_drops_what_an_earlier_one_left_in_memory() -> None:
+    """It was stopped or has failed; answers side by side are one turn, and other chats and users have theirs."""
+    running = SealedArtifacts(RunningRows(), KEYRING)
+    left, beside, elsewhere, other_user, later = (
+        replace(artifact(5 * number), message_id=f"answer-{number}") for number in range(5)
+    )
+    elsewhere, other_user = replace(elsewhere, chat_id="chat-2"), replace(other_user, user_id="eve")
+    turns = [(left, "one"), (beside, "one"), (elsewhere, "else"), (other_user, "eve's"), (later, "two")]
+    kept = []
+    for each, turn in turns:
+        await RunningReasoning(SealedArtifacts(MemoryRows(), KEYRING), running, turn).put([each])
+        found = [(await running.load(one.user_id, [one.id]))[one.id] for one, _ in turns]
+        kept.append([isinstance(one, Artifact) for one in found])
+    assert kept[3] == [True, True, True, True, False]
+    assert kept[4] == [False, False, True, True, True]
