@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.openrouter.placeholders import Placeholders
+from open_webui_openrouter_pipe.openrouter.placeholders import Placeholders, Said
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from scripts.paths import ROOT
 from tests.support.rows import rows
@@ -147,7 +147,7 @@ def with_text(value: Any, path: tuple[Any, ...], text: Any, *, as_key: bool = Fa
 def test_what_says_nothing_of_anybody_is_kept(value: Any) -> None:
     """In requests and in answers."""
     assert Placeholders().request(value) == value
-    assert Placeholders().answer(value, {}) == value
+    assert Placeholders().answer(value, Said({})) == value
 
 
 @pytest.mark.parametrize(("value", "replaced"), rows(TABLES, "replaced"))
@@ -162,7 +162,7 @@ def test_of_an_error_the_wording_is_kept_and_nothing_that_it_quotes(line: Any, s
     line, kept = (
         each if isinstance(each, str) else json.dumps(each, separators=(",", ":")) for each in (line, kept)
     )
-    answer = Placeholders().answer({"error": {"message": line}}, {"input": said})
+    answer = Placeholders().answer({"error": {"message": line}}, Said({"input": said}))
     assert answer["error"]["message"].rstrip() == kept.rstrip()
 
 
@@ -174,7 +174,7 @@ def test_a_recorded_error_is_still_known_for_what_it_is() -> None:
         body = row.get("body", {"error": {"message": row.get("message", "")}})
         # indexes that were replaced by letters
         body = json.loads(re.sub(r"\[[NM]\]", "[1]", json.dumps(body)))
-        written = Placeholders().answer({"raw": body}, {})["raw"]
+        written = Placeholders().answer({"raw": body}, Said({}))["raw"]
         kinds = [type(to_error(read_failure(row.get("status"), each))) for each in (body, written)]
         if kinds[0] is not kinds[1]:
             differing.append((kinds, body))
@@ -185,7 +185,9 @@ def test_a_recorded_error_is_still_known_for_what_it_is() -> None:
 def test_a_very_long_error_is_a_text_like_any_other() -> None:
     """Nothing of it is looked at word by word."""
     texts = ["a " * 10_000, "a " * 10_000 + "a"]
-    answers = [Placeholders().answer({"error": {"message": text}}, {})["error"]["message"] for text in texts]
+    answers = [
+        Placeholders().answer({"error": {"message": text}}, Said({}))["error"]["message"] for text in texts
+    ]
     assert answers == [texts[0], "x" * 20_001]
 
 
@@ -199,7 +201,7 @@ def test_no_secret_is_left(data: st.DataObject, secret: str) -> None:
         st.sampled_from([secret, f"It is {secret}.", json.dumps({"message": secret, secret: 1})]), "how"
     )
     value = with_text(whole, path, text, as_key=data.draw(st.booleans(), "as the name of a field"))
-    written = placeholders.request(value) if whole is REQUEST else placeholders.answer(value, REQUEST)
+    written = placeholders.request(value) if whole is REQUEST else placeholders.answer(value, Said(REQUEST))
     assert "zq" not in json.dumps(written, ensure_ascii=False)
 
 
@@ -218,8 +220,8 @@ def test_a_placeholder_is_as_long_as_what_it_stands_for(data: st.DataObject, tex
 def test_the_placeholders_of_deltas_are_that_of_the_whole(deltas: list[str]) -> None:
     """So what a reader makes of a recorded stream is what it made of the stream."""
     placeholders = Placeholders()
-    parts = [placeholders.answer({"delta": delta}, {})["delta"] for delta in deltas]
-    assert "".join(parts) == placeholders.answer({"text": "".join(deltas)}, {})["text"]
+    parts = [placeholders.answer({"delta": delta}, Said({}))["delta"] for delta in deltas]
+    assert "".join(parts) == placeholders.answer({"text": "".join(deltas)}, Said({}))["text"]
 
 
 def test_names_are_told_apart() -> None:

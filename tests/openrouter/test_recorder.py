@@ -70,9 +70,13 @@ class Exchanges:
     def __init__(self, folder: Path, handle: Callable[[httpx.Request], httpx.Response]) -> None:
         self.recordings = Recordings(folder / "recordings")
         self.recordings.begin(1000.0, minutes=10)
+        self.seconds = 1000.0
         self.tasks: list[asyncio.Task[None]] = []
         self.below = httpx.AsyncClient(transport=httpx.MockTransport(handle))
-        self.recorder = ExchangeRecorder(self.below, self.recordings, self._start)
+        self.recorder = ExchangeRecorder(self.below, self.recordings, self._start, clock=self.clock)
+
+    def clock(self) -> float:
+        return self.seconds
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self.tasks.append(asyncio.create_task(work))
@@ -246,7 +250,9 @@ async def test_two_workers_write_files_of_their_own(tmp_path: Path) -> None:
     exchanges = Exchanges(tmp_path, reply(ENDED))
     async with exchanges.answer() as response:
         await response.aread()
-    exchanges.recorder = ExchangeRecorder(exchanges.below, exchanges.recordings, exchanges._start)
+    exchanges.recorder = ExchangeRecorder(
+        exchanges.below, exchanges.recordings, exchanges._start, clock=exchanges.clock
+    )
     async with exchanges.answer() as response:
         await response.aread()
     assert len(await exchanges.lines()) == len(exchanges.recordings.files()) == 2
