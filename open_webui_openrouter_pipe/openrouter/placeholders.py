@@ -153,7 +153,7 @@ class Placeholders:
                 is_schemas = key == "properties"
                 return {
                     self._key(name): self._filled_in(each)
-                    if not is_schemas and _is_filled_in(each, name, key, said)
+                    if not is_schemas and _is_filled_in(each, name, value, said)
                     else self._value(each, "" if is_schemas else name, said)
                     for name, each in value.items()
                 }
@@ -255,7 +255,7 @@ def _replaced(text: str) -> str:
     return _FILLER * len(text)
 
 
-def _is_filled_in(value: Any, name: str, parent: str, said: Said | None) -> bool:
+def _is_filled_in(value: Any, name: str, holder: Mapping[str, Any], said: Said | None) -> bool:
     """Whether people decide what stands in a field; a text is decided by its rule."""
     match name.lower():
         case _ if isinstance(value, str | bool | None):
@@ -263,7 +263,7 @@ def _is_filled_in(value: Any, name: str, parent: str, said: Said | None) -> bool
         case "enum" | "default" | "const" | "examples" | "arguments" | "result":
             return True
         case "metadata":
-            return parent not in {"error", "errors", "previous_errors"}
+            return said is None or "message" not in holder  # or else of an error
         case "input":  # in answers: what a validator quotes, or a tool got
             return said is not None or not isinstance(value, list)
         case "output":
@@ -336,7 +336,7 @@ def _amounts(text: str, words: Sequence[re.Match[str]]) -> Iterator[int]:
             or words[last][0][-1:].isalpha()
             or (
                 before in {".", "["}
-                and previous in _api_words()
+                and previous in _error_words()
                 and first == last
                 and len(near[first + 2]) <= 3
             )
@@ -347,7 +347,8 @@ def _amounts(text: str, words: Sequence[re.Match[str]]) -> Iterator[int]:
 def _quotations(text: str) -> Iterator[tuple[int, int]]:
     """Where something stands between quotation marks, or braces: their places. An apostrophe in a word is none."""
     if (brace := text.find("{")) >= 0:
-        yield brace, text.rfind("}") + 1 if text.rfind("}") > brace else len(text)
+        closed = text.rfind("}") + 1
+        yield brace, closed if closed > text.rfind("{") else len(text)
     opened: dict[str, int] = {}
     for found in _MARK.finditer(text):
         mark, start, end = found[0], found.start(), found.end()
@@ -373,7 +374,7 @@ def _texts(value: Any, *, filled_in: bool = False) -> Iterator[str]:
         case dict():
             for name, each in value.items():
                 if name not in _SEALED:
-                    yield from _texts(each, filled_in=filled_in or _is_filled_in(each, name, "", None))
+                    yield from _texts(each, filled_in=filled_in or _is_filled_in(each, name, value, None))
         case list():
             for each in value:
                 yield from _texts(each, filled_in=filled_in)

@@ -191,6 +191,68 @@ def test_a_very_long_error_is_a_text_like_any_other() -> None:
     assert answers == [texts[0], "x" * 20_001]
 
 
+class Counted(list[Any]):
+    """Counts how often it is read."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_a_request_is_read_once_for_all_errors_of_an_exchange() -> None:
+    """For its numbers and for its phrases, and not at all where there is nothing to compare."""
+    request = Counted(["one two"])
+    said = Said({"input": request})
+    for message, times in (("too big", 0), ("limit is 5", 1), ("the limit is 5 tokens", 2)):
+        Placeholders().answer({"issues": [{"message": message}] * 40}, said)
+        assert request.times == times
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("encrypted_content", "the limit is reached"),
+        ("signature", "the limit is reached"),
+        ("image_url", "data:image/png;base64,the limit is reached"),
+    ],
+)
+def test_what_nobody_can_read_is_not_compared(field: str, text: str) -> None:
+    """What is sealed, and files."""
+    error = {"error": {"message": "the limit is reached"}}
+    assert Placeholders().answer(error, Said({"input": [{field: text}]})) == error
+    assert Placeholders().answer(error, Said({"input": [{"text": text}]})) != error or ":" in text
+
+
+NUMBERS = st.integers(min_value=10_000_000).map(str) | st.from_regex(
+    r"[2-9]\d{2}[.-]\d{3}[.-]\d{4}|1\d\d(\.1\d\d){3}|\+49 \d{3} \d{5}|-\d{4}", fullmatch=True
+)
+"""Of telephones, addresses and accounts."""
+
+
+@given(st.data(), NUMBERS)
+def test_no_number_of_anybody_is_left_of_an_error(data: st.DataObject, number: str) -> None:
+    """Whatever stands around it, even a unit."""
+    around = data.draw(st.sampled_from(["{}", "limit {} tokens", "call ({}), user", "org{}", "> {} tokens"]))
+    said = Said(data.draw(st.sampled_from([{}, REQUEST])))
+    written = Placeholders().answer({"error": {"message": around.format(number)}}, said)
+    assert not re.search(r"\d", json.dumps(written))
+
+
+@given(st.data(), st.sampled_from([4711, 47.11, 10**400, float("inf"), "low", "completed"]))
+def test_nothing_is_left_of_what_people_fill_in(data: st.DataObject, filled_in: Any) -> None:
+    """Even in fields that are called like those of the API."""
+    key = data.draw(
+        st.sampled_from(["default", "enum", "const", "examples", "metadata", "arguments", "result"])
+    )
+    field = data.draw(st.sampled_from(["role", "status", "code", "cost", "index", "id", "output", "items"]))
+    value = data.draw(st.sampled_from([{field: filled_in}, [{field: [filled_in]}]]))
+    for whole in ({key: value}, {"tools": [{"parameters": {key: value}}]}):
+        texts = [Placeholders().request(whole), Placeholders().answer(whole, Said({}))]
+        assert not any(re.search(r"[02-9]|low|completed|Inf", json.dumps(each)) for each in texts)
+
+
 @given(st.data(), SECRETS)
 def test_no_secret_is_left(data: st.DataObject, secret: str) -> None:
     """Wherever it stands in a request or an answer: as a text, as the name of a field, or quoted by an error."""
