@@ -47,6 +47,7 @@ _MODEL: Final = re.compile(r"~?([a-z0-9-]+)/[a-z0-9._-]{1,80}(?::([a-z-]+))?")
 _WORD: Final = re.compile(r"\w+")
 _VALUE: Final = re.compile(r"[A-Za-z0-9_.:;=/,\[\] -]*")
 _DATA: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+)(?:;charset=[a-z0-9-]+)?;base64,")
+_ENCODED: Final = re.compile(rf"^{_DATA.pattern}[A-Za-z0-9+/=]*")
 _AMOUNT: Final = re.compile(r"\d{1,4}[a-z]?|\d{2,4}x\d{2,4}|\d{1,2}:\d{1,2}")
 """In words: a version, minutes, the size or the shape of a picture. A text has one at most."""
 _PLACE: Final = re.compile(r"(?<=[a-z])(?:\[\d{1,3}\]|\.\d{1,3}(?=[.:]|$)|-20\d\d-\d\d-\d\d(?!\w))")
@@ -369,8 +370,7 @@ def _texts(value: Any, *, filled_in: bool = False) -> Iterator[str]:
     """All texts of a JSON value, and numbers that people filled in; not what is sealed or encoded."""
     match value:
         case str():
-            if not _DATA.match(value):
-                yield value
+            yield _ENCODED.sub("", value, count=1)
         case dict():
             for name, each in value.items():
                 if name not in _SEALED:

@@ -215,14 +215,14 @@ def test_a_request_is_read_once_for_all_errors_of_an_exchange() -> None:
     [
         ("encrypted_content", "the limit is reached"),
         ("signature", "the limit is reached"),
-        ("image_url", "data:image/png;base64,the limit is reached"),
+        ("image_url", "data:image/png;base64,the/limit/is/reached"),
     ],
 )
 def test_what_nobody_can_read_is_not_compared(field: str, text: str) -> None:
     """What is sealed, and files."""
     error = {"error": {"message": "the limit is reached"}}
     assert Placeholders().answer(error, Said({"input": [{field: text}]})) == error
-    assert Placeholders().answer(error, Said({"input": [{"text": text}]})) != error or ":" in text
+    assert Placeholders().answer(error, Said({"input": [{"text": f" {text}"}]})) != error
 
 
 NUMBERS = st.integers(min_value=10_000_000).map(str) | st.from_regex(
