@@ -117,7 +117,7 @@ class Said:
     def repeats(self, words: Sequence[str]) -> Sequence[int]:
         """Return at which of these words a phrase begins that also stands in it."""
         phrases = _phrases(words)
-        return [start for start, each in enumerate(phrases) if hash(each) in self._phrases] if phrases else []
+        return [start for start, each in enumerate(phrases) if hash(each) in self._phrases]
 
 
 def _phrases(words: Sequence[str]) -> Sequence[tuple[str, ...]]:
