@@ -139,6 +139,9 @@ class OwnedResources:
         self.audit, self.calibrations = AuditLog(database), StoredCalibrations(database)
         self.ledger = SpendingLedger(database, clock=lambda: int(clock()))
         self.tasks: set[asyncio.Task[None]] = set()
+        cache = host.cache_folder
+        self.recordings = Recordings(cache / _CATALOGUE_FOLDER / FOLDER if cache else None)
+        self.recorder = ExchangeRecorder(self.http, self.recordings, self.start, clock=clock)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Begin work in the background; it is cancelled when the app is closed."""
@@ -152,7 +155,7 @@ class OwnedResources:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for resource in (self.ledger, self.audit, self.calibrations, self.database, self.http):
+        for resource in (self.recorder, self.ledger, self.audit, self.calibrations, self.database, self.http):
             await resource.aclose()
 
 
@@ -186,9 +189,6 @@ class Worker:
         self._keyed_stores: dict[StoreSettings, Stores] = {}
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
-        cache = host.cache_folder
-        self.recordings = Recordings(cache / _CATALOGUE_FOLDER / FOLDER if cache else None)
-        self._recorder = ExchangeRecorder(self.own.http, self.recordings, self.own.start)
         self.encoded_files = EncodedFiles()
         self.admission = Admission()
         self.breaker = AddressBreaker(clock=self.loop.time)
@@ -203,12 +203,13 @@ class Worker:
 
     def recording(self) -> Recording | None:
         """Return what is being recorded now."""
-        switch = self.recordings.switch
-        return self.recordings.running(self.memory.clock()) if switch and switch.exists() else None
+        recordings = self.own.recordings
+        switch = recordings.switch
+        return recordings.running(self.memory.clock()) if switch and switch.exists() else None
 
     def client(self, settings: ClientSettings, recording: Recording | None = None) -> OpenRouterClient:
         """Return what speaks HTTP with OpenRouter under these settings, and is recorded where there is a recording."""
-        http = self._recorder.client(recording) if recording else self.own.http
+        http = self.own.recorder.client(recording) if recording else self.own.http
         return OpenRouterClient(http, settings, self.breaker)
 
     def listing(self, settings: ClientSettings) -> ModelListing:

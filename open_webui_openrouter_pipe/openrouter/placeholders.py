@@ -5,21 +5,25 @@ of the field. Everything else is a text, and a text is `x` as often as it has ch
 joined are that of the whole text, and two texts of one length cannot be told apart. Names of tools, of users, and
 whatever else is used to find one thing by another, have the same placeholder wherever they stand in a file.
 
-Of an error the wording is what matters, and it may quote the request. Known words of errors and short numbers are kept,
-but not between quotation marks, where only words of the API are, and not what stands in the request.
+What people fill in, as arguments, results and metadata, may have fields with the names of the API's, and says nothing
+by them: there every text is `x`, and every number 1.
+
+Of an error the wording is what matters, and it may quote the request or an answer. Known words of errors are kept, and
+numbers beside units; but not between quotation marks or braces, where only words of the API are, and not what stands in
+the request.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import pkgutil
 import re
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import count
+from functools import cache, cached_property
+from itertools import count, groupby
 from typing import Any, Final
 
 from ..responses.values import as_list, as_object
@@ -29,6 +33,8 @@ _DIGITS: Final = "0123456789abcdefghijklmopqrstuvwyz"
 """Without the filler, and what names begin with."""
 _MAX_WORDS_CHARACTERS: Final = 80
 _MAX_NUMBER_DIGITS: Final = 7
+_MAX_NUMBER_GROUPS: Final = 2
+"""Of an amount, as 1.5 or 200,000; more of them in a row are an address, a telephone number or a date."""
 _MAX_ERROR_CHARACTERS: Final = 20_000
 """A longer text of an error is replaced like any other."""
 _PHRASE_WORDS: Final = 4
@@ -41,10 +47,20 @@ _MODEL: Final = re.compile(r"~?([a-z0-9-]+)/[a-z0-9._-]{1,80}(?::([a-z-]+))?")
 _WORD: Final = re.compile(r"\w+")
 _VALUE: Final = re.compile(r"[A-Za-z0-9_.:;=/,\[\] -]*")
 _DATA: Final = re.compile(r"data:([a-z]+/[a-z0-9.+-]+)(?:;charset=[a-z0-9-]+)?;base64,")
-_AMOUNT: Final = re.compile(r"\d{1,4}[a-z]?|\d{2,4}x\d{2,4}|")
-"""In words: a version, minutes, the size of a picture."""
+_ENCODED: Final = re.compile(rf"^{_DATA.pattern}[A-Za-z0-9+/=]*")
+_AMOUNT: Final = re.compile(r"\d{1,4}[a-z]?|\d{2,4}x\d{2,4}|\d{1,2}:\d{1,2}")
+"""In words: a version, minutes, the size or the shape of a picture. A text has one at most."""
+_PLACE: Final = re.compile(r"(?<=[a-z])(?:\[\d{1,3}\]|\.\d{1,3}(?=[.:]|$)|-20\d\d-\d\d-\d\d(?!\w))")
+"""After a word: a position, as in `input[3].content` and `messages.3.content`, or the day of a version."""
 _NUMBER: Final = re.compile(r"[0-9.]{1,15}")
-_MARK: Final = re.compile("['\"`“”\n]")
+_ERROR_NUMBER: Final = re.compile(rf"[0-9]{{1,{_MAX_NUMBER_DIGITS}}}|[0-9]{{1,3}}[hkms]")
+_GLUE: Final = ("-", "/", "@", "+", "#")
+_COMPARISONS: Final = frozenset({">", "<", ">=", "<=", "≥", "≤"})
+_BESIDE: Final = re.compile(r"[ :=(<>≤≥$\"']{1,4}")
+"""What may stand between a number and its unit."""
+_MARK: Final = re.compile("['\"`“”„«»「」\n]")
+_CLOSED: Final[Mapping[str, str]] = {"”": "“„", "“": "„", "»": "«", "«": "»", "」": "「"}
+"""What these marks close; the others close themselves."""
 
 
 @cache
@@ -81,21 +97,31 @@ def _error_words() -> frozenset[str]:
     return _api_words() | _lists()["errors of texts"] | frozenset(_WORD.findall(refusals))
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """What a request says, to be found where an error quotes it."""
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What a request says, to be found where an error quotes it; of one that is None nothing is known."""
 
     request: Any
 
-    def repeats(self, phrases: Collection[tuple[str, ...]]) -> Collection[tuple[str, ...]]:
-        """Return those of the phrases, each of one word or of `_PHRASE_WORDS`, that stand in it."""
-        found = set[tuple[str, ...]]()
-        for text in _texts(self.request):
-            last = deque[str](maxlen=_PHRASE_WORDS)
-            for word in _WORD.finditer(text):
-                last.append(word[0].lower())
-                found.update(each for each in ((last[-1],), tuple(last)) if each in phrases)
-        return found
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """All numbers in its texts."""
+        return frozenset(word for text in _texts(self.request) for word in re.findall(r"\d+", text))
+
+    @cached_property
+    def _phrases(self) -> frozenset[int]:
+        """The hashes of each `_PHRASE_WORDS` words in a row; the words themselves would need much memory."""
+        texts = (_WORD.findall(text.lower()) for text in _texts(self.request))
+        return frozenset(hash(phrase) for words in texts for phrase in _phrases(words))
+
+    def repeats(self, words: Sequence[str]) -> Sequence[int]:
+        """Return at which of these words a phrase begins that also stands in it."""
+        phrases = _phrases(words)
+        return [start for start, each in enumerate(phrases) if hash(each) in self._phrases]
+
+
+def _phrases(words: Sequence[str]) -> Sequence[tuple[str, ...]]:
+    return [*zip(*(words[start:] for start in range(_PHRASE_WORDS)), strict=False)]
 
 
 @dataclass(slots=True, eq=False)
@@ -113,19 +139,23 @@ class Placeholders:
                     self._name(name)  # before ids, which may hold it
         return self._value(body, "", None)
 
-    def answer(self, value: Any, request: Any) -> Any:
-        """Return the JSON value of an answer, or of an event of it, to this request, as that was."""
-        return self._value(value, "", _Said(request))
+    def answer(self, value: Any, said: Said) -> Any:
+        """Return the JSON value of an answer, or of an event of it, to a request that said this."""
+        return self._value(value, "", said)
 
-    def page(self, text: str, request: Any) -> str:
+    def page(self, text: str, said: Said) -> str:
         """Return what came instead of JSON."""
-        return _error_text(text, _Said(request))
+        return _error_text(text, said)
 
-    def _value(self, value: Any, key: str, said: _Said | None) -> Any:
+    def _value(self, value: Any, key: str, said: Said | None) -> Any:
+        """`key` is the field in which it stands."""
         match value:
             case dict():
+                is_schemas = key == "properties"
                 return {
-                    name if name.lower() in _rules() else self._name(name): self._value(each, name, said)
+                    self._key(name): self._filled_in(each)
+                    if not is_schemas and _is_filled_in(each, name, value, said)
+                    else self._value(each, "" if is_schemas else name, said)
                     for name, each in value.items()
                 }
             case list():
@@ -135,10 +165,27 @@ class Placeholders:
             case bool() | None:
                 return value
             case _:
-                is_kept = _rules().get(key.lower(), "schema") != "schema"
-                return value if is_kept else json.loads(re.sub("[1-9]", "1", str(value)))
+                rule = _rules().get(key.lower(), "schema")
+                if rule in {"ids", "names"}:
+                    return self._name(str(value))
+                return value if rule != "schema" and math.isfinite(value) else 1
 
-    def _text(self, text: str, rule: str, said: _Said | None) -> str:
+    def _filled_in(self, value: Any) -> Any:
+        """What somebody filled in."""
+        match value:
+            case dict():
+                return {self._key(name): self._filled_in(each) for name, each in value.items()}
+            case list():
+                return [*map(self._filled_in, value)]
+            case str():
+                return _replaced(value)
+            case _:
+                return value if value is None or isinstance(value, bool) else 1
+
+    def _key(self, name: str) -> str:
+        return name if name.lower() in _rules() else self._name(name)
+
+    def _text(self, text: str, rule: str, said: Said | None) -> str:
         match rule:
             case "ids":
                 is_kept = _is_words(text) or (_ID.fullmatch(text) and not self._has_name(text))
@@ -171,7 +218,7 @@ class Placeholders:
         kept = base if is_known or not base else self._name(base)
         return f"{kept}{is_preset}{self._name(preset) if preset else ''}"
 
-    def _error(self, text: str, said: _Said) -> str:
+    def _error(self, text: str, said: Said) -> str:
         """The text of an error; JSON in it, as providers' own errors are, is read, and has blanks at its end."""
         start = text.find("{") if text.lstrip()[:1] != "[" else 0
         try:
@@ -209,38 +256,58 @@ def _replaced(text: str) -> str:
     return _FILLER * len(text)
 
 
+def _is_filled_in(value: Any, name: str, holder: Mapping[str, Any], said: Said | None) -> bool:
+    """Whether people decide what stands in a field; a text is decided by its rule."""
+    match name.lower():
+        case _ if isinstance(value, str | bool | None):
+            return False
+        case "enum" | "default" | "const" | "examples" | "arguments" | "result":
+            return True
+        case "metadata":
+            return said is None or "message" not in holder  # or else of an error
+        case "input":  # in answers: what a validator quotes, or a tool got
+            return said is not None or not isinstance(value, list)
+        case "output":
+            types = [as_object(each).get("type") for each in as_list(value)]
+            return not isinstance(value, list) or not all(isinstance(x, str) and _is_words(x) for x in types)
+        case _:
+            return False
+
+
 def _is_words(text: str, known: frozenset[str] | None = None) -> bool:
-    """Whether a text is nothing but known words, by default those of the API, and short numbers."""
+    """Whether a text is nothing but known words, by default those of the API, and one amount at most."""
     if len(text) > _MAX_WORDS_CHARACTERS or not _VALUE.fullmatch(text):
         return False
     known = _api_words() if known is None else known
-    return all(_is_word(word, known) for word in re.split(r"[^A-Za-z0-9_]+", text.lower()) if word)
+    words = re.split(r"[^a-z0-9_:]+|:(?!\d)|(?<!\d):", _PLACE.sub(" ", text.lower()))
+    unknown = [part for word in words if word not in known for part in word.split("_") if part]
+    unknown = [part for part in unknown if part not in known]
+    return len(unknown) <= 1 and all(map(_AMOUNT.fullmatch, unknown))
 
 
 def _is_word(word: str, known: frozenset[str]) -> bool:
     """Whether it is one of these, or joined of them."""
-    return word in known or all(part in known or _AMOUNT.fullmatch(part) for part in word.split("_"))
+    return word in known or all(part in known or not part for part in word.split("_"))
 
 
-def _error_text(text: str, said: _Said) -> str:
-    """The text of an error: its known words and short numbers, but no quotation."""
-    if len(text) > _MAX_ERROR_CHARACTERS:
+def _error_text(text: str, said: Said) -> str:
+    """The text of an error: its known words and amounts, but no quotation."""
+    if len(text) > _MAX_ERROR_CHARACTERS or said.request is None:
         return _replaced(text)
     words = list(_WORD.finditer(text))
     lowered = [found[0].lower() for found in words]
-    phrases = list(zip(*(lowered[start:] for start in range(_PHRASE_WORDS)), strict=False))
-    repeated = said.repeats({*phrases, *((word,) for word in lowered if word.isdigit())})
-    kept = [_is_word(word, _error_words()) for word in lowered]
-    for index, word in enumerate(lowered):
-        if word.isdigit():
-            kept[index] = len(word) <= _MAX_NUMBER_DIGITS and (word,) not in repeated
-    for start, phrase in enumerate(phrases):
-        if phrase in repeated:
-            kept[start : start + _PHRASE_WORDS] = [False] * _PHRASE_WORDS
+    kept = [_is_word(word, _error_words()) and not word.isdecimal() for word in lowered]
+    for index in _amounts(text, words):
+        kept[index] = lowered[index] not in said.numbers
+    for start in said.repeats(lowered):
+        kept[start : start + _PHRASE_WORDS] = [False] * _PHRASE_WORDS
     starts = [found.start() for found in words]
     for quoted in _quotations(text):
         first, end = (bisect_left(starts, place) for place in quoted)
-        if not all(_is_word(word, _api_words()) for word in lowered[first:end]):
+        if not all(
+            is_kept if word[:1].isdecimal() else _is_word(word, _api_words())
+            for word, is_kept in zip(lowered[first:end], kept[first:end], strict=True)
+        ):
             kept[first:end] = [False] * (end - first)
     characters = [character if character.isascii() else _FILLER for character in text]
     for found, is_kept in zip(words, kept, strict=True):
@@ -248,27 +315,68 @@ def _error_text(text: str, said: _Said) -> str:
     return "".join(characters)
 
 
+def _amounts(text: str, words: Sequence[re.Match[str]]) -> Iterator[int]:
+    """Which words are numbers that a unit stands beside, or positions in a request."""
+    near = ["", "", *(found[0].lower() for found in words), ""]
+    rows = groupby(range(len(words)), lambda index: words[index][0][:1].isdecimal())
+    for row in (list(indexes) for is_number, indexes in rows if is_number):
+        first, last = row[0], row[-1]
+        before = text[words[first - 1].end() if first else 0 : words[first].start()]
+        after = text[words[last].end() : words[last + 1].start() if last + 1 < len(words) else len(text)]
+        gaps = {text[words[index].end() : words[index + 1].start()] for index in row[:-1]}
+        is_short = all(_ERROR_NUMBER.fullmatch(words[index][0]) for index in row)
+        is_glued = before.endswith(_GLUE) or after.startswith(_GLUE)
+        if len(row) > _MAX_NUMBER_GROUPS or not gaps <= {".", ","} or not is_short or is_glued:
+            continue
+        earlier, previous, following = near[first], near[first + 1], near[last + 3]
+        unit = earlier if previous in {"is", "of", "to"} else previous
+        if (
+            (unit in _lists()["units"] and _BESIDE.fullmatch(before))
+            or (following in _lists()["units"] and _BESIDE.fullmatch(after))
+            or before.strip() in _COMPARISONS
+            or words[last][0][-1:].isalpha()
+            or (
+                before in {".", "["}
+                and previous in _error_words()
+                and first == last
+                and len(near[first + 2]) <= 3
+            )
+        ):
+            yield from row
+
+
 def _quotations(text: str) -> Iterator[tuple[int, int]]:
-    """Where something stands between quotation marks: their places. An apostrophe within a word is none."""
+    """Where something stands between quotation marks, or braces: their places. An apostrophe in a word is none."""
+    if (brace := text.find("{")) >= 0:
+        closed = text.rfind("}") + 1
+        yield brace, closed if closed > text.rfind("{") else len(text)
     opened: dict[str, int] = {}
     for found in _MARK.finditer(text):
         mark, start, end = found[0], found.start(), found.end()
-        opening = "“" if mark == "”" else mark
+        opening = next((each for each in _CLOSED.get(mark, mark) if each in opened), "")
+        is_pair = not mark.isascii()
         if mark == "\n":
             opened.clear()
-        elif mark != "“" and opening in opened and not text[end : end + 1].isalnum():
+        elif opening and (is_pair or not text[end : end + 1].isalnum()):
             yield opened.pop(opening), end
-        elif mark != "”" and not text[start - 1 : start].isalnum():
+        elif is_pair or not text[start - 1 : start].isalnum():
             opened.setdefault(mark, start)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """All texts of a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
+_SEALED: Final = frozenset({"encrypted_content", "signature"})
+
+
+def _texts(value: Any, *, filled_in: bool = False) -> Iterator[str]:
+    """All texts of a JSON value, and numbers that people filled in; not what is sealed or encoded."""
+    match value:
+        case str():
+            yield _ENCODED.sub("", value, count=1)
+        case dict():
+            for name, each in value.items():
+                if name not in _SEALED:
+                    yield from _texts(each, filled_in=filled_in or _is_filled_in(each, name, value, None))
+        case list():
+            for each in value:
+                yield from _texts(each, filled_in=filled_in)
+        case int() | float() if filled_in:
+            yield str(value)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-import threading
 import time
-from asyncio import CancelledError, to_thread
+from asyncio import CancelledError, get_running_loop
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -24,7 +24,7 @@ from ..responses.effects import Decoder
 from ..responses.failure import is_failure, read_failure
 from ..responses.values import read_json
 from .errors import to_error
-from .placeholders import Placeholders
+from .placeholders import Placeholders, Said
 from .recordings import MAX_BYTES, Recording, Recordings
 
 FORMAT: Final = 1
@@ -102,12 +102,14 @@ class Exchange:
 
 
 class ExchangeRecorder:
-    """Makes the client of a worker record; `start` owns what runs beside the answers."""
+    """Makes the client of a worker record; `start` owns what runs beside the answers. Close it with the worker."""
 
-    def __init__(self, http: httpx.AsyncClient, recordings: Recordings, start: Start) -> None:
-        self._recordings, self._start = recordings, start
-        self._http = http
-        self._writer = _Writer(recordings)
+    def __init__(
+        self, http: httpx.AsyncClient, recordings: Recordings, start: Start, *, clock: Callable[[], float]
+    ) -> None:
+        """`clock` gives the epoch seconds by which recordings end."""
+        self._start, self._http = start, http
+        self._writer = _Writer(recordings, clock)
 
     def client(self, recording: Recording) -> httpx.AsyncClient:
         """Return a client that records; it is nothing but a way to the one below, and need not be closed."""
@@ -117,9 +119,14 @@ class ExchangeRecorder:
 
         return httpx.AsyncClient(transport=WatchingTransport(self._http, keep))
 
+    async def aclose(self) -> None:
+        """Write nothing more but the line that is being written."""
+        self._writer.thread.shutdown(wait=False, cancel_futures=True)
+
     async def _write(self, exchange: Exchange, recording: Recording) -> None:
         try:
-            await to_thread(self._writer.write, exchange, recording)
+            writer = self._writer
+            await get_running_loop().run_in_executor(writer.thread, writer.write, exchange, recording)
         except Exception:  # noqa: BLE001 - an answer must not break by what is written about it
             _log.warning("an exchange was not recorded", exc_info=True)
 
@@ -173,33 +180,34 @@ class _CopiedStream(httpx.AsyncByteStream):
 
 
 class _Writer:
-    """The file of this worker; one exchange after the other is written, each as one line."""
+    """The file of this worker; in one thread of its own, each exchange is written as one line."""
 
-    def __init__(self, recordings: Recordings) -> None:
-        self._recordings = recordings
-        self._lock = threading.Lock()
+    def __init__(self, recordings: Recordings, clock: Callable[[], float]) -> None:
+        self._recordings, self._clock = recordings, clock
+        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openrouter-recorder")
         self._name = secrets.token_hex(16)  # Open WebUI gives files to whoever knows their names
         self._begun = 0
         self._placeholders = Placeholders()
 
     def write(self, exchange: Exchange, recording: Recording) -> None:
-        """Write a line; where that would be too much, the recording ends."""
+        """Write a line while this recording runs; where that would be too much, the recording ends."""
         folder = self._recordings.folder
-        with self._lock:
-            if folder is None or not folder.is_dir():
-                return
-            if recording.begun != self._begun:
-                self._begun, self._placeholders = recording.begun, Placeholders()
-            line = json.dumps(_line(exchange, self._placeholders), ensure_ascii=False) + "\n"
-            written = sum(self._recordings.files().values())
-            if written + len(line.encode()) > MAX_BYTES:
-                self._recordings.end()
-                _log.warning("the recording ended: its files are as large as they may be")
-                return
-            path = folder / f"{recording.begun}-{self._name}.jsonl"
-            path.touch(mode=_FILE_MODE)
-            with path.open("a", encoding="utf-8") as file:
-                file.write(line)
+        if folder is None or self._recordings.running(self._clock()) != recording:
+            return
+        if recording.begun != self._begun:
+            self._begun, self._placeholders = recording.begun, Placeholders()
+        line = json.dumps(_line(exchange, self._placeholders), ensure_ascii=False) + "\n"
+        if self._recordings.running(self._clock()) != recording:
+            return  # it ended meanwhile
+        written = sum(self._recordings.files().values())
+        if written + len(line.encode()) > MAX_BYTES:
+            self._recordings.end()
+            _log.warning("the recording ended: its files are as large as they may be")
+            return
+        path = folder / f"{recording.begun}-{self._name}.jsonl"
+        path.touch(mode=_FILE_MODE)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line)
 
 
 def _line(exchange: Exchange, placeholders: Placeholders) -> Line:
@@ -221,11 +229,13 @@ def _line(exchange: Exchange, placeholders: Placeholders) -> Line:
         return {**line, "bytes": exchange.size_bytes}
     answer = exchange.answer()
     line["kind"] = answer.kind
+    said = Said(body)
     if answer.events is not None:
-        return {**line, "events": [placeholders.answer(event, body) for event in answer.events]}
+        return {**line, "events": [placeholders.answer(event, said) for event in answer.events]}
     if answer.text is not None:
-        return {**line, "text": placeholders.page(answer.text, body)}
-    return {**line, "body": placeholders.answer(answer.body, body)}
+        is_answer = httpx.codes.is_success(exchange.status)  # cut off, and no error that may be read
+        return {**line, "text": placeholders.page(answer.text, Said(None) if is_answer else said)}
+    return {**line, "body": placeholders.answer(answer.body, said)}
 
 
 def _kind(status: int | None, body: Any) -> str:
@@ -238,5 +248,5 @@ def _kind(status: int | None, body: Any) -> str:
 
 def _headers(headers: Mapping[str, str], placeholders: Placeholders) -> Mapping[str, Any]:
     kept = {name.lower(): value for name, value in headers.items() if name.lower() in _HEADERS}
-    shown: Mapping[str, Any] = placeholders.answer(kept, None)
+    shown: Mapping[str, Any] = placeholders.answer(kept, Said(None))
     return shown

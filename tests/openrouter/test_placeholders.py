@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.openrouter.placeholders import Placeholders
+from open_webui_openrouter_pipe.openrouter.placeholders import Placeholders, Said
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from scripts.paths import ROOT
 from tests.support.rows import rows
@@ -147,7 +147,7 @@ def with_text(value: Any, path: tuple[Any, ...], text: Any, *, as_key: bool = Fa
 def test_what_says_nothing_of_anybody_is_kept(value: Any) -> None:
     """In requests and in answers."""
     assert Placeholders().request(value) == value
-    assert Placeholders().answer(value, {}) == value
+    assert Placeholders().answer(value, Said({})) == value
 
 
 @pytest.mark.parametrize(("value", "replaced"), rows(TABLES, "replaced"))
@@ -162,7 +162,7 @@ def test_of_an_error_the_wording_is_kept_and_nothing_that_it_quotes(line: Any, s
     line, kept = (
         each if isinstance(each, str) else json.dumps(each, separators=(",", ":")) for each in (line, kept)
     )
-    answer = Placeholders().answer({"error": {"message": line}}, {"input": said})
+    answer = Placeholders().answer({"error": {"message": line}}, Said({"input": said}))
     assert answer["error"]["message"].rstrip() == kept.rstrip()
 
 
@@ -174,7 +174,7 @@ def test_a_recorded_error_is_still_known_for_what_it_is() -> None:
         body = row.get("body", {"error": {"message": row.get("message", "")}})
         # indexes that were replaced by letters
         body = json.loads(re.sub(r"\[[NM]\]", "[1]", json.dumps(body)))
-        written = Placeholders().answer({"raw": body}, {})["raw"]
+        written = Placeholders().answer({"raw": body}, Said({}))["raw"]
         kinds = [type(to_error(read_failure(row.get("status"), each))) for each in (body, written)]
         if kinds[0] is not kinds[1]:
             differing.append((kinds, body))
@@ -185,8 +185,72 @@ def test_a_recorded_error_is_still_known_for_what_it_is() -> None:
 def test_a_very_long_error_is_a_text_like_any_other() -> None:
     """Nothing of it is looked at word by word."""
     texts = ["a " * 10_000, "a " * 10_000 + "a"]
-    answers = [Placeholders().answer({"error": {"message": text}}, {})["error"]["message"] for text in texts]
+    answers = [
+        Placeholders().answer({"error": {"message": text}}, Said({}))["error"]["message"] for text in texts
+    ]
     assert answers == [texts[0], "x" * 20_001]
+
+
+class Counted(list[Any]):
+    """Counts how often it is read."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_a_request_is_read_once_for_all_errors_of_an_exchange() -> None:
+    """For its numbers and for its phrases, and not at all where there is nothing to compare."""
+    request = Counted(["one two"])
+    said = Said({"input": request})
+    for message, times in (("too big", 0), ("limit is 5", 1), ("the limit is 5 tokens", 2)):
+        Placeholders().answer({"issues": [{"message": message}] * 40}, said)
+        assert request.times == times
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("encrypted_content", "the limit is reached"),
+        ("signature", "the limit is reached"),
+        ("image_url", "data:image/png;base64,the/limit/is/reached"),
+    ],
+)
+def test_what_nobody_can_read_is_not_compared(field: str, text: str) -> None:
+    """What is sealed, and files."""
+    error = {"error": {"message": "the limit is reached"}}
+    assert Placeholders().answer(error, Said({"input": [{field: text}]})) == error
+    assert Placeholders().answer(error, Said({"input": [{"text": f" {text}"}]})) != error
+
+
+NUMBERS = st.integers(min_value=10_000_000).map(str) | st.from_regex(
+    r"[2-9]\d{2}[.-]\d{3}[.-]\d{4}|1\d\d(\.1\d\d){3}|\+49 \d{3} \d{5}|-\d{4}", fullmatch=True
+)
+"""Of telephones, addresses and accounts."""
+
+
+@given(st.data(), NUMBERS)
+def test_no_number_of_anybody_is_left_of_an_error(data: st.DataObject, number: str) -> None:
+    """Whatever stands around it, even a unit."""
+    around = data.draw(st.sampled_from(["{}", "limit {} tokens", "call ({}), user", "org{}", "> {} tokens"]))
+    said = Said(data.draw(st.sampled_from([{}, REQUEST])))
+    written = Placeholders().answer({"error": {"message": around.format(number)}}, said)
+    assert not re.search(r"\d", json.dumps(written))
+
+
+@given(st.data(), st.sampled_from([4711, 47.11, 10**400, float("inf"), "low", "completed"]))
+def test_nothing_is_left_of_what_people_fill_in(data: st.DataObject, filled_in: Any) -> None:
+    """Even in fields that are called like those of the API."""
+    key = data.draw(
+        st.sampled_from(["default", "enum", "const", "examples", "metadata", "arguments", "result"])
+    )
+    field = data.draw(st.sampled_from(["role", "status", "code", "cost", "index", "id", "output", "items"]))
+    value = data.draw(st.sampled_from([{field: filled_in}, [{field: [filled_in]}]]))
+    for whole in ({key: value}, {"tools": [{"parameters": {key: value}}]}):
+        texts = [Placeholders().request(whole), Placeholders().answer(whole, Said({}))]
+        assert not any(re.search(r"[02-9]|low|completed|Inf", json.dumps(each)) for each in texts)
 
 
 @given(st.data(), SECRETS)
@@ -199,7 +263,7 @@ def test_no_secret_is_left(data: st.DataObject, secret: str) -> None:
         st.sampled_from([secret, f"It is {secret}.", json.dumps({"message": secret, secret: 1})]), "how"
     )
     value = with_text(whole, path, text, as_key=data.draw(st.booleans(), "as the name of a field"))
-    written = placeholders.request(value) if whole is REQUEST else placeholders.answer(value, REQUEST)
+    written = placeholders.request(value) if whole is REQUEST else placeholders.answer(value, Said(REQUEST))
     assert "zq" not in json.dumps(written, ensure_ascii=False)
 
 
@@ -218,8 +282,8 @@ def test_a_placeholder_is_as_long_as_what_it_stands_for(data: st.DataObject, tex
 def test_the_placeholders_of_deltas_are_that_of_the_whole(deltas: list[str]) -> None:
     """So what a reader makes of a recorded stream is what it made of the stream."""
     placeholders = Placeholders()
-    parts = [placeholders.answer({"delta": delta}, {})["delta"] for delta in deltas]
-    assert "".join(parts) == placeholders.answer({"text": "".join(deltas)}, {})["text"]
+    parts = [placeholders.answer({"delta": delta}, Said({}))["delta"] for delta in deltas]
+    assert "".join(parts) == placeholders.answer({"text": "".join(deltas)}, Said({}))["text"]
 
 
 def test_names_are_told_apart() -> None:

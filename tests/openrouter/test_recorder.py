@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +72,13 @@ class Exchanges:
     def __init__(self, folder: Path, handle: Callable[[httpx.Request], httpx.Response]) -> None:
         self.recordings = Recordings(folder / "recordings")
         self.recordings.begin(1000.0, minutes=10)
+        self.seconds = 1000.0
         self.tasks: list[asyncio.Task[None]] = []
         self.below = httpx.AsyncClient(transport=httpx.MockTransport(handle))
-        self.recorder = ExchangeRecorder(self.below, self.recordings, self._start)
+        self.recorder = ExchangeRecorder(self.below, self.recordings, self._start, clock=self.clock)
+
+    def clock(self) -> float:
+        return self.seconds
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self.tasks.append(asyncio.create_task(work))
@@ -96,7 +102,7 @@ class Exchanges:
 
     async def lines(self) -> list[Any]:
         """What stands in the files, when all is written."""
-        await asyncio.gather(*self.tasks)
+        await asyncio.gather(*self.tasks, return_exceptions=True)
         texts = [path.read_text("utf-8") for path in self.recordings.files()]
         return [json.loads(line) for text in texts for line in text.splitlines()]
 
@@ -164,6 +170,8 @@ async def test_of_what_cannot_be_decoded_nothing_is_read(tmp_path: Path) -> None
         (200, b'{"status": "completed", "output": [], "error": null}', None, None),
         (502, b"<html>Bad gateway of Ada</html>", "ProviderUnavailable", "<html>Bad gateway of xxx</html>"),
         (200, FAILED, "ProviderUnavailable", None),
+        (200, b'{"output": "the limit is 5 tok', "ProviderError", "x" * 30),
+        (200, b"the limit", "ProviderError", "x" * 9),
     ],
 )
 async def test_a_failure_is_written_with_its_kind(
@@ -246,10 +254,68 @@ async def test_two_workers_write_files_of_their_own(tmp_path: Path) -> None:
     exchanges = Exchanges(tmp_path, reply(ENDED))
     async with exchanges.answer() as response:
         await response.aread()
-    exchanges.recorder = ExchangeRecorder(exchanges.below, exchanges.recordings, exchanges._start)
+    exchanges.recorder = ExchangeRecorder(
+        exchanges.below, exchanges.recordings, exchanges._start, clock=exchanges.clock
+    )
     async with exchanges.answer() as response:
         await response.aread()
     assert len(await exchanges.lines()) == len(exchanges.recordings.files()) == 2
+
+
+@pytest.mark.parametrize("then", ["stopped", "over", "another"])
+async def test_an_answer_that_ends_after_the_recording_is_not_written(tmp_path: Path, then: str) -> None:
+    """Whether an administrator stopped it, or its time was over, or another one has begun meanwhile."""
+    exchanges = Exchanges(tmp_path, reply(ENDED))
+    async with exchanges.answer() as response:
+        await response.aread()
+        if then == "stopped":
+            exchanges.recordings.end()
+        elif then == "over":
+            exchanges.seconds += 600.0
+        else:
+            exchanges.recordings.begin(1000.0, minutes=11)
+    assert await exchanges.lines() == []
+
+
+async def test_what_waits_to_be_written_leaves_the_other_threads_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line after the other, in a thread of its own; when that is closed, nothing more is written."""
+    begun, may_end, threads = threading.Event(), threading.Event(), set[int]()
+
+    def wait(*_: Any) -> dict[str, int]:
+        threads.add(threading.get_ident())
+        begun.set()
+        may_end.wait()
+        return {"a": 1}
+
+    monkeypatch.setattr(recorder_module, "_line", wait)
+    exchanges = Exchanges(tmp_path, reply(ENDED))
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=1))
+    for _ in range(3):
+        async with exchanges.answer() as response:
+            await response.aread()
+    await asyncio.to_thread(begun.wait)
+    assert await asyncio.to_thread(threading.get_ident) not in threads
+    await exchanges.recorder.aclose()
+    may_end.set()
+    assert (await exchanges.lines(), len(threads)) == ([{"a": 1}], 1)
+
+
+async def test_a_request_that_is_too_large_leaves_nothing_of_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it cannot be compared with what it may quote."""
+    monkeypatch.setattr(recorder_module, "MAX_EXCHANGE_BYTES", 100)
+    exchanges = Exchanges(tmp_path, reply(b'{"error": {"message": "the limit", "code": 400}}', 400))
+    line = await exchanges.line({"input": "the limit" * 20})
+    assert line["body"] == {"error": {"message": "x" * 9, "code": 400}}
+
+
+async def test_a_number_without_end_is_written_all_the_same(tmp_path: Path) -> None:
+    """JSON has no word for it, so it is 1."""
+    exchanges = Exchanges(tmp_path, reply(b'{"weight": 1e999, "cost": 1e999}'))
+    assert [*(await exchanges.line())["body"].values()] == [1, 1]
 
 
 @pytest.mark.parametrize(

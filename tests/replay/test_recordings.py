@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.openrouter.placeholders import Placeholders
+from open_webui_openrouter_pipe.openrouter.placeholders import Placeholders, Said
 from open_webui_openrouter_pipe.replay.__main__ import NOT_REPLAYED, NOT_VALID, main
 from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.responses.effects import Decoder, Effect, parse_event
@@ -147,5 +147,5 @@ def test_the_page_shows_a_recording(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert value.keys() == STREAMED.keys()
     placeholders = Placeholders()
     assert placeholders.request(value["request"]) == value["request"]
-    assert [placeholders.answer(event, {}) for event in value["events"]] == value["events"]
+    assert [placeholders.answer(event, Said({})) for event in value["events"]] == value["events"]
     assert shown(tmp_path, capsys, value).rstrip("\n") == table
