@@ -251,9 +251,9 @@ class Side:
 @pytest.mark.anyio
 async def test_a_stand_in_that_breaks_does_not_end_the_run() -> None:
     """What the service has billed for that case counts."""
-    sides = [cast("Service", Side("the service")), cast("Service", Side("the stand-in", "first"))]
+    real, ours = (cast("Service", each) for each in (Side("the service"), Side("the stand-in", "first")))
     purse = Purse(10.0)
-    await run_cases(*sides, [Case("first", "g"), Case("second", "g")], purse, lambda _: None)
+    await run_cases(real, ours, [Case("first", "g"), Case("second", "g")], purse, lambda _: None)
     found = [(each.verdict, each.details, each.dollars) for each in purse.results]
     assert found == [("skipped", ("the stand-in: ValueError",), 2.0), ("same", (), 2.0)]
 

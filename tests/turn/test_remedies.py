@@ -36,7 +36,7 @@ UNEXPLAINED: Final = {
     "shape": "json body",
     "body": {"error": {"code": 400, "message": "Provider returned error"}},
 }
-OUTAGE: Final = next(row for row in RECORDED if "Upstream request failed" in json.dumps(row))
+OUTAGE: Final = next(row for row in RECORDED if '"code": "upstream_error"' in json.dumps(row))
 """A refusal of reasoning that looks like one."""
 LONG: Final = "word " * 4000
 LONGEST_INPUT: Final = 15_000
