@@ -2,7 +2,7 @@
 
 The key is read from OPENROUTER_API_KEY, and is neither written nor shown. What all would cost at most is said before,
 and asked; what was billed is counted, and no case begins that could exceed the limit. Exit codes: 0 nothing differs,
-1 something does, 2 it did not begin.
+1 something does, 2 it did not begin, or was interrupted: then what there is comes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from open_webui_openrouter_pipe.openrouter.client import DEFAULT_BASE_URL
 from scripts.exchanges import report
 from scripts.exchanges.cases import CASES, Case
-from scripts.exchanges.run import run
+from scripts.exchanges.run import Purse, run
 from scripts.exchanges.service import NotReachable, opened
 from scripts.standin import StandIn
 
@@ -96,13 +96,14 @@ async def _compare(options: argparse.Namespace, cases: Sequence[Case], key: str)
             return _refuse("nothing was sent")
         standin = stack.enter_context(StandIn())
         ours = await open_side(opened("the stand-in", standin.base_url, STANDIN_KEY, folder / "standin"))
-        results = await run(
-            real, ours, cases, options.limit, lambda each: print(report.line(each), flush=True)
-        )
-    print("\n".join(report.summary(results)))
-    if options.json:
-        options.json.write_text(report.as_json(results) + "\n", "utf-8")
-    return DIFFERENT if any(each.verdict == "differs" for each in results) else SAME
+        purse = Purse(options.limit)
+        try:
+            await run(real, ours, cases, purse, lambda each: print(report.line(each), flush=True))
+        finally:
+            print("\n".join(report.summary(purse.results)))
+            if options.json:
+                options.json.write_text(report.as_json(purse.results) + "\n", "utf-8")
+    return DIFFERENT if any(each.verdict == "differs" for each in purse.results) else SAME
 
 
 def _agrees(dollars: float) -> bool:

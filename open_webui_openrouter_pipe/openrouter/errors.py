@@ -82,8 +82,10 @@ _UNSUPPORTED = re.compile(
 _OUTPUT_LIMIT = re.compile(
     r"max_output_tokens'?: integer below minimum value.{0,40}>= (?P<least>\d{1,9})"
     r"|max_tokens: \d{1,9} > (?P<most>\d{1,9}), which is the maximum"
+    r"|(?i:max_(?:completion_|output_)?tokens).{0,200}?"
+    r"(?:supports at most|less than or equal to) [`'\"]?(?P<limit>[\d,]{1,12})"
 )
-"""How OpenAI names the least output, and Anthropic the most."""
+"""How OpenAI names the least output, and Anthropic, OpenAI and Groq the most."""
 _NO_THINKING: Final[Mapping[str, Any]] = {"effort": "none"}
 _NO_MATTER: Final = str.maketrans({"_": " ", **dict.fromkeys("`'\"", "")})
 """What makes no difference between two wordings."""
@@ -175,8 +177,11 @@ def _add_particulars(error: ProviderError, rule: Rule, failure: Failure) -> None
         error.is_missing = rule.notice == "reasoning_missing"
     elif rule.notice in {"output_too_short", "output_too_long"} and isinstance(error, ParameterRejected):
         named = _OUTPUT_LIMIT.search(said)
-        error.parameter = "max_output_tokens" if named else "reasoning"
-        error.value = _read_number(named["least"] or named["most"]) if named else _NO_THINKING
+        thinks_too_much = rule.notice == "output_too_short" and not named
+        error.parameter = "reasoning" if thinks_too_much else "max_output_tokens"
+        error.value = _NO_THINKING if thinks_too_much else None
+        if named:
+            error.value = _read_number(named["least"] or named["most"] or named["limit"])
     elif isinstance(error, ParameterRejected):
         error.parameter = _rejected_parameter(failure)
 
@@ -360,42 +365,17 @@ RULES: Final = (
     Rule(ReasoningRejected, "reasoning_missing"),
     Rule(ReasoningRejected, "reasoning_not_accepted"),
     Rule(PaymentRequired, "key_limit_reached"),
-    Rule(
-        PaymentRequired,
-        "budget_in_use",
-        passes=True,
-    ),
+    Rule(PaymentRequired, "budget_in_use", passes=True),
     Rule(PaymentRequired, "prompt_unaffordable"),
-    Rule(
-        PaymentRequired,
-        "no_credits",
-        (402,),
-    ),
+    Rule(PaymentRequired, "no_credits", (402,)),
     Rule(RateLimited, "free_daily_limit"),
-    Rule(
-        RateLimited,
-        "free_limit",
-        passes=True,
-    ),
-    Rule(
-        RateLimited,
-        "provider_busy",
-        passes=True,
-    ),
+    Rule(RateLimited, "free_limit", passes=True),
+    Rule(RateLimited, "provider_busy", passes=True),
     Rule(ParameterRejected, "output_too_short"),
     Rule(ParameterRejected, "output_too_long"),
     Rule(ContextTooLong, "too_long"),
-    Rule(
-        RequestRejected,
-        "history_rejected",
-        remedy="words",
-    ),
-    Rule(
-        EffortRejected,
-        "effort_rejected",
-        (400, 422),
-        condition=_names_effort,
-    ),
+    Rule(RequestRejected, "history_rejected", remedy="words"),
+    Rule(EffortRejected, "effort_rejected", (400, 422), condition=_names_effort),
     Rule(RequestRejected, "schema_rejected"),
     Rule(
         ParameterRejected,
@@ -404,90 +384,26 @@ RULES: Final = (
         condition=lambda failure: bool(_rejected_parameter(failure)),
     ),
     Rule(ModelNotFound, "no_tool_provider"),
-    Rule(
-        ModelNotFound,
-        "no_attachment_provider",
-        remedy="words",
-    ),
-    Rule(
-        ModelNotFound,
-        "no_endpoint",
-        remedy="words",
-        wordings="no_cache_provider",
-    ),
+    Rule(ModelNotFound, "no_attachment_provider", remedy="words"),
+    Rule(ModelNotFound, "no_endpoint", remedy="words", wordings="no_cache_provider"),
     Rule(ModelNotFound, "no_allowed_provider"),
     Rule(ModelNotFound, "privacy_restricted"),
     Rule(ModelNotFound, "model_not_found"),
     Rule(AccessDenied, "moderated"),
     Rule(AccessDenied, "model_refused"),
     Rule(AccessDenied, "data_residency"),
-    Rule(
-        RequestRejected,
-        "image_unusable",
-        remedy="words",
-    ),
-    Rule(
-        RequestRejected,
-        "file_unusable",
-        remedy="words",
-    ),
-    Rule(
-        AuthenticationFailed,
-        "key_rejected",
-        (401,),
-    ),
-    Rule(
-        ProviderUnavailable,
-        "provider_unavailable",
-        passes=True,
-        remedy="any",
-        wordings="upstream_error",
-    ),
-    Rule(
-        ProviderUnavailable,
-        "provider_slow",
-        (408, 504, 524),
-        passes=True,
-    ),
-    Rule(
-        ProviderUnavailable,
-        "provider_overloaded",
-        (503, 529),
-        passes=True,
-    ),
-    Rule(
-        ProviderUnavailable,
-        "provider_unavailable",
-        range(500, 600),
-        passes=True,
-    ),
-    Rule(
-        AccessDenied,
-        "access_denied",
-        (403,),
-    ),
-    Rule(
-        ModelNotFound,
-        "no_endpoint",
-        (404,),
-    ),
-    Rule(
-        RateLimited,
-        "provider_busy",
-        (429,),
-        passes=True,
-    ),
-    Rule(
-        RequestTooLarge,
-        "request_too_large",
-        (413,),
-    ),
-    Rule(
-        RequestRejected,
-        "request_rejected",
-        range(400, 500),
-        remedy="any",
-    ),
+    Rule(RequestRejected, "image_unusable", remedy="words"),
+    Rule(RequestRejected, "file_unusable", remedy="words"),
+    Rule(AuthenticationFailed, "key_rejected", (401,)),
+    Rule(ProviderUnavailable, "provider_unavailable", passes=True, remedy="any", wordings="upstream_error"),
+    Rule(ProviderUnavailable, "provider_slow", (408, 504, 524), passes=True),
+    Rule(ProviderUnavailable, "provider_overloaded", (503, 529), passes=True),
+    Rule(ProviderUnavailable, "provider_unavailable", range(500, 600), passes=True),
+    Rule(AccessDenied, "access_denied", (403,)),
+    Rule(ModelNotFound, "no_endpoint", (404,)),
+    Rule(RateLimited, "provider_busy", (429,), passes=True),
+    Rule(RequestTooLarge, "request_too_large", (413,)),
+    Rule(RequestRejected, "request_rejected", range(400, 500), remedy="any"),
 )
 """Of the documented failures, in the order in which they are recognized."""
 UNKNOWN: Final = Rule(ProviderError, "provider_error")
@@ -497,6 +413,7 @@ _NARROW: Final[Mapping[int, tuple[type[ProviderError], ...]]] = {
     403: (AccessDenied, PaymentRequired),
     404: (ModelNotFound,),
     429: (RateLimited, PaymentRequired, ProviderUnavailable),
+    **dict.fromkeys(range(500, 600), (ProviderUnavailable, ContextTooLong, ReasoningRejected)),
 }
 """What failures with these statuses can be, whatever their texts say: these may quote anything."""
 

@@ -28,8 +28,9 @@ from ..errors import (
     StreamBroken,
 )
 from ..ports import WAITED, Event, Notice, RequestBody, Responses, Show
+from ..responses.effects import read_usage
 from ..responses.failure import Failure, has_output, is_failure, read_failure
-from ..responses.values import as_count, as_number, as_object
+from ..responses.values import as_count, as_object
 from ..words.lines import notice
 from .fields import nearest_effort, value_at, with_value
 
@@ -85,10 +86,10 @@ class RetryingResponses:
                     if not attempts.may_pass(error):
                         raise
                 else:
-                    usage = as_object(as_object(beginning[-1].get("response")).get("usage"))
+                    usage = read_usage(as_object(beginning[-1].get("response")).get("usage"))
                     is_billed = bool(
-                        as_number(usage.get("cost"))
-                    )  # the bill of a failed attempt is handed on
+                        usage and usage.is_billed
+                    )  # then the failure is handed on, with its bill
                     if failure is None or is_billed or not attempts.may_pass(self._inner.explain(failure)):
                         async with aclosing(_joined(beginning, events)) as joined:
                             yield joined

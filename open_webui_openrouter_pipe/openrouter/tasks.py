@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ..errors import ContextTooLong, ModelNotFound, RequestRejected
 from ..ports import Event, Model, RequestBody, Responses
+from ..responses.effects import read_usage
 from ..responses.failure import Failure, is_failure, read_failure
 from ..responses.values import as_number, as_object
 from .fields import PARAMETERS, nearest_effort
@@ -80,10 +81,11 @@ class TaskResponses:
         try:
             events = await self._events(body)
         except (RequestRejected, ModelNotFound) as error:
-            if isinstance(error, ContextTooLong):
+            plain = _plain(body)
+            if isinstance(error, ContextTooLong) or plain == body:
                 raise
             _log.info("a task is asked for again, without what was chosen for it: %s", error)
-            events = await self._events(_plain(body))
+            events = await self._events(plain)
         yield _replayed(events)
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
@@ -95,12 +97,14 @@ class TaskResponses:
         return self._inner.explain(failure)
 
     async def _events(self, body: RequestBody) -> list[Event]:
-        """All events of a stream; a refusal among them is raised."""
+        """All events of a stream; a refusal among them is raised, unless it has a bill."""
         async with self._inner.stream(body) as stream:
             events = [event async for event in stream]
         for event in filter(is_failure, events):
-            error = self._inner.explain(read_failure(None, as_object(event.get("response")) or event))
-            if isinstance(error, RequestRejected):
+            response = as_object(event.get("response"))
+            usage = read_usage(response.get("usage"))
+            error = self._inner.explain(read_failure(None, response or event))
+            if isinstance(error, RequestRejected) and not (usage and usage.is_billed):
                 raise error
         return events
 

@@ -110,6 +110,11 @@ class Usage:
         """Input and output together."""
         return self.input_tokens + self.output_tokens
 
+    @property
+    def is_billed(self) -> bool:
+        """Whether somebody has paid."""
+        return bool(self.cost or self.provider_cost)
+
     def plus(self, other: Usage) -> Usage:
         """Return the sums of two rounds."""
         return Usage(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))

@@ -123,8 +123,9 @@ class PromptKeeper:
 
 
 def _refusal(answer: Answer) -> ProviderError | None:
-    """Return why a request was refused, before anything of the answer was shown."""
-    return answer.error if isinstance(answer.error, ProviderError) and not answer.shown else None
+    """Return why a request was refused, before anything of the answer was shown; None where that was billed."""
+    is_final = answer.shown or (answer.usage and answer.usage.is_billed)
+    return answer.error if isinstance(answer.error, ProviderError) and not is_final else None
 
 
 def _has_failed(answer: Answer) -> bool:
@@ -228,12 +229,13 @@ class TurnRunner:
 
         Where nothing helps, the first refusal is what the user reads, and nothing is taken for refused.
         """
-        built = self._build(history, loaded, steady)
-        conversation = await self._with_attachments(built)
-        await self._report_missing(built, loaded)
         tried, user_id, message_id = self.memory.tried, self.origin.user_id, self.origin.message_id
         # the host calls anew after each round of a turn, with the same ids
         turn = f"{self.origin.chat_id}\n{message_id}\n"
+        without = tried.contains(user_id, f"{turn}without reasoning")
+        built = self._build(history, loaded, steady, strip_reasoning=without)
+        conversation = await self._with_attachments(built)
+        await self._report_missing(built, loaded)
         how = Sending(
             not tried.contains(user_id, f"{turn}thinks no more"), tried.contains(user_id, f"{turn}in words")
         )
@@ -253,7 +255,10 @@ class TurnRunner:
             how = replace(how, thinks=thinks, may_shorten=False)
             answer = await self._send(stripped, conversation, how)
             if not _has_failed(answer):
-                self.memory.rejected.add(user_id, [*built.replayed])
+                if isinstance(error, ReasoningRejected) or error.status < 500:
+                    self.memory.rejected.add(user_id, [*built.replayed])
+                elif message_id:  # an outage may have passed meanwhile
+                    tried.add(user_id, [f"{turn}without reasoning"])
                 tried.add(user_id, [f"{turn}thinks no more"] if message_id and not thinks else ())
         error = error if _has_failed(answer) else None
         if (

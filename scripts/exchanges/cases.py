@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from open_webui_openrouter_pipe.openrouter.tasks import THINKING_TOKENS
 from scripts.exchanges.models import Need
 from scripts.standin.drawing import draw
 
@@ -113,17 +114,23 @@ class Case:
         characters = len(said) + len(LONG_TEXT) * sum(map(int, re.findall(r"\$long(\d+)", said)))
         tokens = characters / CHARACTERS_PER_TOKEN + ATTACHMENT_TOKENS * len(self.attached) + 500
         tokens += SEARCH_TOKENS if self.searches else 0
-        requests = len(self.questions) * (2 if self.has_tools else 1) + self.is_task + (self.body is not None)
+        asked = len(self.questions) * (ROUNDS if self.has_tools else 1) + self.is_task
+        requests = ATTEMPTS * (asked + (self.body is not None))
         body = self.body or {}
         output_tokens: int = (
             self.parameters.get("max_tokens") or body.get("max_output_tokens") or OUTPUT_TOKENS
         )
+        output_tokens += THINKING_TOKENS if self.is_task else 0
         each_dollars = tokens * WRITE_FACTOR * dearest_input + min(output_tokens, 8_000) * dearest_output
-        dollars: float = requests * each_dollars + (SEARCH_DOLLARS if self.searches else 0.0)
+        dollars: float = requests * each_dollars + (ATTEMPTS * SEARCH_DOLLARS if self.searches else 0.0)
         return dollars
 
 
 OUTPUT_TOKENS = 600
+ROUNDS = 2
+"""Of a question with tools: the call, and the answer."""
+ATTEMPTS = 2
+"""Of a request, as many as may have a bill: the first, and one that is sent otherwise."""
 SHORT = {"max_tokens": 300}
 THINKING = {"max_tokens": 2_000}
 """Room for thinking, which counts as output."""
@@ -329,7 +336,7 @@ def _rest() -> list[Case]:
     stream = _request(input="Count from 1 to 200 in words.", max_output_tokens=800, stream=True)
     return [
         *(
-            Case(f"title {name}", "tasks", (need,), is_task=True)
+            Case(f"title {name}", "tasks", (need,), is_task=True, parameters=SHORT)
             for name, need in MAKERS.items() if name != "xai"
         ),
         Case("a stream that is left", "cancel", (PLAIN,), body=stream, stops=True),

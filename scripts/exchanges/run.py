@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -38,16 +39,17 @@ class Purse:
 
 
 async def run(
-    real: Service, standin: Service, cases: Iterable[Case], limit: float, said: Callable[[Result], None]
-) -> list[Result]:
-    """Run the cases, and stop asking the service where the next one could cost more than is left."""
-    purse = Purse(limit)
+    real: Service, standin: Service, cases: Iterable[Case], purse: Purse, said: Callable[[Result], None]
+) -> None:
+    """Run the cases, and stop asking the service where the next one could cost more than is left.
+
+    What comes of them is in the purse, also where it is cancelled: the case that was running then is skipped.
+    """
     for case in cases:
         result = await _run_case(real, standin, case, purse)
         purse.results.append(result)
         purse.spent += result.dollars
         said(result)
-    return purse.results
 
 
 async def _run_case(real: Service, standin: Service, case: Case, purse: Purse) -> Result:
@@ -61,16 +63,24 @@ async def _run_case(real: Service, standin: Service, case: Case, purse: Purse) -
         return Result(case, "skipped", (f"could cost ${most:.4f}, and ${purse.spent:.4f} are spent",), *named)
     try:
         theirs = await real.make(case, models)
+    except CancelledError:
+        purse.results.append(Result(case, "skipped", ("interrupted",), *named, most))
+        raise
     except Exception as error:  # noqa: BLE001 - what breaks one case shall not end a run that costs money
         # what it may have cost before is not known: as much as it could
         return Result(case, "skipped", (f"{real.name}: {type(error).__name__}",), *named, most)
     if any(each.kind in PASSING for each in theirs):
         return Result(case, "skipped", (f"{real.name} was busy",), *named, sum(each.cost for each in theirs))
-    expected = await standin.make(case, ours)
-    details = tuple(compare(theirs, expected))
     # of what comes without a bill it is not known either
     is_billed = not case.stops and all(each.bill != "no bill" for each in theirs)
     dollars = sum(each.cost for each in theirs) if is_billed else most
+    try:
+        details = tuple(compare(theirs, await standin.make(case, ours)))
+    except CancelledError:
+        purse.results.append(Result(case, "skipped", ("interrupted",), *named, dollars))
+        raise
+    except Exception as error:  # noqa: BLE001 - as above
+        return Result(case, "skipped", (f"{standin.name}: {type(error).__name__}",), *named, dollars)
     return Result(case, "differs" if details else "same", details, *named, dollars)
 
 

@@ -21,7 +21,7 @@ from open_webui_openrouter_pipe.openrouter.recorder import Exchange, WatchingTra
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.responses.values import as_object, as_text, read_json
 from scripts.exchanges import shape
-from scripts.exchanges.cases import LONG_TEXT, TOOLS
+from scripts.exchanges.cases import LONG_TEXT, ROUNDS, TOOLS
 from scripts.exchanges.models import cheapest
 from scripts.harness.page import Page, PipeInProcess
 
@@ -128,9 +128,9 @@ class Service:
         """Ask the pipe, as a page would; each question of the model that it names."""
         valves = {"API_KEY": self.key, "BASE_URL": self.base_url, "COST_LINE": "off", "RETRY_SECONDS": 20}
         self.driver.pipe.valves = Pipe.Valves(**{**valves, **case.valves})
-        page = Page(
-            self.driver.pipe, "", tools=TOOLS if case.has_tools else {}, chat_id=f"{case.name}-{time.time()}"
-        )
+        tools, chat_id = TOOLS if case.has_tools else {}, f"{case.name}-{time.time()}"
+        page = Page(self.driver.pipe, "", tools=tools, chat_id=chat_id)
+        page.max_rounds = ROUNDS
         page.user["role"] = "admin"  # who may set any parameter
         page.attached, page.parameters = case.attached, case.parameters
         page.system = f"{self.nonce} {case.system}" if case.system else ""

@@ -163,12 +163,14 @@ class Page:
         self.attached: Sequence[Json] = ()
         """To the first message."""
         self.parameters: Mapping[str, Any] = {}
+        self.max_rounds = _MAX_ROUNDS
+        """Of a question."""
         self.turns: list[tuple[str, Answer]] = []
 
     async def ask(self, text: str) -> Answer:
         """Send a message and return the answer once all its rounds are over."""
         answer = self._new_answer(text)
-        for _ in range(_MAX_ROUNDS):
+        for _ in range(self.max_rounds):
             await self._round(answer)
             if not self._run_tools(answer):
                 break

@@ -11,6 +11,7 @@ import pytest
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, TextDelta
 from tests.app.chat import MODEL, NewChat, app_on
+from tests.support.wire import frames
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,25 @@ class Strict(httpx.AsyncHTTPTransport):
         return "Something that nobody has seen before." if self.kind == "odd" and effort else ""
 
 
+class Failing(httpx.AsyncHTTPTransport):
+    """The network to a provider that refuses in a stream, with a bill of this cost."""
+
+    def __init__(self, cost: float) -> None:
+        super().__init__()
+        self.cost, self.requests = cost, 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return await super().handle_async_request(request)
+        self.requests += 1
+        usage = {"input_tokens": 9, "output_tokens": 0, "cost": self.cost}
+        error = {"code": 400, "message": "Provider returned error"}
+        end = {"status": "failed", "error": error, "output": [], "usage": usage}
+        headers = {"content-type": "text/event-stream"}
+        event = {"type": "response.failed", "response": end}
+        return httpx.Response(200, headers=headers, content=frames(event))
+
+
 @pytest.mark.parametrize(
     ("kind", "model", "efforts"),
     [
@@ -95,6 +115,19 @@ async def test_a_task_is_answered_whatever_its_provider_refuses(
     asked = [body.get("reasoning", {}).get("effort") for body in network.bodies]
     assert list(dict.fromkeys(asked)) == efforts
     assert len(asked) <= MOST_REQUESTS
+
+
+@pytest.mark.parametrize(
+    ("model", "cost", "requests"), [(MODEL, 0.0, 2), (MODEL, 0.01, 1), ("openai/gpt-4.1-mini", 0.0, 1)]
+)
+async def test_a_refusal_in_a_stream_is_asked_again_where_that_costs_nothing_and_may_help(
+    tmp_path: Path, standin: StandIn, model: str, cost: float, requests: int
+) -> None:
+    """What has a bill is the last word, and so is the refusal of a body to which nothing was added."""
+    network = Failing(cost)
+    async with app_on(tmp_path, network) as app:
+        outputs = await ask(NewChat(app, standin)(model=model), 8_000)
+    assert (isinstance(outputs[-1], Failed), network.requests) == (True, requests)
 
 
 async def test_a_refusal_of_something_else_is_no_loop(new_chat: NewChat, standin: StandIn) -> None:

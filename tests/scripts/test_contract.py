@@ -6,9 +6,11 @@ The service is here another stand-in, behind a server that changes a handful of 
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import pytest
@@ -19,8 +21,11 @@ from starlette.routing import Route
 from open_webui_openrouter_pipe.money.prices import Prices
 from open_webui_openrouter_pipe.ports import Model
 from scripts import contract
-from scripts.exchanges.cases import CASES
+from scripts.exchanges.cases import CASES, Case, Question
 from scripts.exchanges.models import Need, cheapest
+from scripts.exchanges.run import Purse
+from scripts.exchanges.run import run as run_cases
+from scripts.exchanges.shape import Shape
 from scripts.standin import StandIn
 from scripts.standin.server import LoopbackServer
 
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from starlette.requests import Request
+
+    from scripts.exchanges.service import Service
 
 KEY = "sk-or-v1-of-the-account"
 Json = dict[str, Any]
@@ -102,7 +109,7 @@ EXPECTED = {
         "fields only here: read from the cache",
     ],
     "the key": ["fields only here: limit_reset"],
-    "unknown model": ["status: 503 there, 400 here"],
+    "unknown model": ["status: 422 there, 400 here"],
     "too hot": ["fields only there: error.metadata, error.metadata.provider_name"],
 }
 
@@ -147,7 +154,7 @@ def service() -> Iterator[StandIn]:
 
 def test_each_difference_is_named_and_nothing_else(service: StandIn, run: Callable[..., Outcome]) -> None:
     """All cases, against a service that differs in a handful of things; another wording of one kind is none of them."""
-    with Changed(service, another, {"nobody/nothing-1": 503}) as changed:
+    with Changed(service, another, {"nobody/nothing-1": 422}) as changed:
         outcome = run("--yes", "--limit", "100", "--base-url", changed.base_url)
     found = {row["case"]: row["details"] for row in outcome.written["cases"] if row["verdict"] != "same"}
     assert found == EXPECTED
@@ -223,6 +230,76 @@ def test_a_case_that_breaks_does_not_end_the_run(
     outcome = run("--yes", "--base-url", service.base_url, "--only", "reasoning openai", "the key")
     assert outcome.verdicts == {"reasoning openai": "skipped", "the key": "same"}
     assert outcome.written["dollars"] > 0
+
+
+@dataclass
+class Side:
+    """A side on which every case costs two dollars; `breaks` at a case of that name."""
+
+    name: str
+    breaks: str = ""
+
+    def choose(self, _: Case) -> list[Model]:
+        return []
+
+    async def make(self, case: Case, _: list[Model]) -> list[Shape]:
+        if case.name == self.breaks:
+            raise ValueError(case.name)
+        return [Shape(cost=2.0)]
+
+
+@pytest.mark.anyio
+async def test_a_stand_in_that_breaks_does_not_end_the_run() -> None:
+    """What the service has billed for that case counts."""
+    real, ours = (cast("Service", each) for each in (Side("the service"), Side("the stand-in", "first")))
+    purse = Purse(10.0)
+    await run_cases(real, ours, [Case("first", "g"), Case("second", "g")], purse, lambda _: None)
+    found = [(each.verdict, each.details, each.dollars) for each in purse.results]
+    assert found == [("skipped", ("the stand-in: ValueError",), 2.0), ("same", (), 2.0)]
+
+
+def test_an_interrupted_run_says_what_there_is(service: StandIn, run: Callable[..., Outcome]) -> None:
+    """The case that was running counts as much as it could have cost; no case follows."""
+
+    def interrupt(asked: Json, value: Json) -> Json:
+        if asked.get("model", "").startswith("anthropic/"):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        return value
+
+    with Changed(service, interrupt) as changed:
+        outcome = run("--yes", "--base-url", changed.base_url, "--only", "title")
+    assert (outcome.code, "interrupted" in outcome.err) == (contract.NOT_BEGUN, True)
+    assert outcome.verdicts == {"title openai": "same", "title anthropic": "skipped"}
+    assert all(row["dollars"] > 0 for row in outcome.written["cases"])
+    assert "2 cases: 1 the same, 1 skipped. Billed: $" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("case", "output_tokens"),
+    [
+        (Case("a question", "g", questions=(Question(""),), parameters={"max_tokens": 10}), 20),
+        (
+            Case("with tools", "g", questions=(Question(""),), has_tools=True, parameters={"max_tokens": 10}),
+            40,
+        ),
+        (Case("a title", "g", is_task=True, parameters={"max_tokens": 10}), 2 * (10 + 4_096)),
+        (Case("a body", "g", body={"max_output_tokens": 10}), 20),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_each_request_is_priced_as_sent_twice(case: Case, output_tokens: int) -> None:
+    """A question with tools has two, and a title may think; in tokens of output, at a dollar each."""
+    assert case.most_dollars([row("a/m", 0.0, 1.0)]) == output_tokens
+
+
+def test_each_case_limits_its_answer_and_its_rounds(service: StandIn, run: Callable[..., Outcome]) -> None:
+    """Also where the model goes on calling, and for titles."""
+    service.script("call=get_weather args={}", times=9)
+    run("--yes", "--base-url", service.base_url, "--only", "reasoning openai")
+    assert len(service.responses) == 4
+    service.reset()
+    run("--yes", "--base-url", service.base_url, "--only", "title", "reasoning", "replay", "caching", "media")
+    assert all(request.body["max_output_tokens"] for request in service.responses)
 
 
 def test_what_has_no_bill_counts_as_much_as_it_could_cost(

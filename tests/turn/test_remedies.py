@@ -36,6 +36,8 @@ UNEXPLAINED: Final = {
     "shape": "json body",
     "body": {"error": {"code": 400, "message": "Provider returned error"}},
 }
+OUTAGE: Final = next(row for row in RECORDED if '"code": "upstream_error"' in json.dumps(row))
+"""A refusal of reasoning that looks like one."""
 LONG: Final = "word " * 4000
 LONGEST_INPUT: Final = 15_000
 """In characters: what the provider takes."""
@@ -205,8 +207,8 @@ async def test_after_each_refusal_of_the_chat_the_next_question_is_answered(
     assert second.notices
     if cause in {"reasoning", "thinking without reasoning"}:  # what was refused is not sent again
         assert "reasoning" not in types(judge.requests[-1])
-    if cause == "reasoning":
-        assert judge.refused == 1
+    if cause == "reasoning":  # an outage proves nothing: what is as one is tried in each turn
+        assert judge.refused == (2 if row is OUTAGE else 1)
 
 
 @pytest.mark.parametrize("cause", CAUSES)
@@ -243,6 +245,65 @@ async def test_what_a_person_has_to_mend_leaves_nothing_behind(tmp_path: Path, r
     assert (bool(refused.error), answered.error, answered.text) == (True, None, "It works.")
     assert "reasoning" in types(judge.requests[-1])  # nothing was proven
     assert judge.refused <= 4
+
+
+class Passing(Judge):
+    """Out of order once."""
+
+    def refusal(self) -> httpx.Response:
+        self.has_cause = lambda _: False
+        return super().refusal()
+
+
+async def test_after_an_outage_reasoning_is_sent_again(tmp_path: Path) -> None:
+    """What passes without it would have passed with it."""
+    judge = Passing(OUTAGE, "reasoning")
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        await page.ask("one")
+        judge.judges = True
+        answers = [await page.ask(each) for each in ("two", "three")]
+    assert [answer.text for answer in answers] == ["It works."] * 2
+    assert ["reasoning" in types(request) for request in judge.requests[-3:]] == [True, False, True]
+
+
+async def test_what_looks_like_an_outage_does_not_end_a_turn(tmp_path: Path) -> None:
+    """Its reasoning is refused so in each round: the rest of the turn goes on without."""
+    judge = OpenTurn(OUTAGE, "openai/gpt-5.2", is_strict=False)
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        answer = await Page(pipe, "openai/gpt-5.2", tools=TOOLS).ask("one")
+    assert (answer.error, answer.text, judge.refused) == (None, "It works.", 1)
+
+
+class Billing(Judge):
+    """Refuses in a stream, with a bill."""
+
+    usage: Json
+
+    def refusal(self) -> httpx.Response:
+        error = {"code": 400, "message": "Provider returned error"}
+        end = {"status": "failed", "error": error, "output": [], "usage": self.usage}
+        return self._stream({"type": "response.failed", "response": end})
+
+
+@pytest.mark.parametrize(
+    ("usage", "requests"),
+    [
+        ({"cost": 0.01}, 1),
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.01}}, 1),
+        ({"cost": 0}, 3),
+    ],
+)
+async def test_what_was_billed_is_not_asked_again(tmp_path: Path, usage: Json, requests: int) -> None:
+    """Neither without its reasoning nor in words."""
+    judge = Billing(UNEXPLAINED, "reasoning")
+    judge.has_cause, judge.usage = (lambda _: True), {"input_tokens": 9, "output_tokens": 0, **usage}
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        await page.ask("one")
+        judge.judges = True
+        answer = await page.ask("two")
+    assert (bool(answer.error), judge.refused) == (True, requests)
 
 
 class Calling(Judge):
