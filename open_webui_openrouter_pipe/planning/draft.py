@@ -447,7 +447,8 @@ class Draft:
             unchanged = fixed
         else:
             changed = (at for at in range(frontier) if cutoffs.level_of(at) != previous.level_of(at))
-            unchanged = starts[frontier if cutoffs == previous else next(changed, frontier)]
+            first = frontier if cutoffs == previous else next(changed, frontier)
+            unchanged = starts[self._bound_from(first) if first < frontier else first]
         return CacheMarks(
             instructions=fixed,
             unchanged=unchanged,
@@ -456,6 +457,12 @@ class Draft:
             current=starts[self.parts.current],
             has_additions=self.conversation.has_additions,
         )
+
+    def _bound_from(self, part: int) -> int:
+        """Return the part from which on thinking is left out where this one changes: its turn's first, or itself."""
+        first = self.parts.start_of(self.parts.parts[part].turn)
+        earlier = (entry for at in range(first, part) for entry in self.parts.parts[at].entries)
+        return first if any(maker_of(entry.item) == ANTHROPIC for entry in earlier) else part
 
     def _tokens(self, entries: Iterable[DigestedItem]) -> int:
         return self.parts.counter.entries(entries).tokens
