@@ -36,7 +36,7 @@ from .turn.channel import OutputChannel
 from .turn.recorder import generate_item_id
 from .turn.round import search_lines
 from .turn.runner import report_failure
-from .words.lines import ENGLISH, find_language, in_language
+from .words.lines import ENGLISH, find_language, in_language, notice
 from .worker import Host, Worker
 
 _NO_ANSWER: Final = ResponseFinished()
@@ -97,12 +97,17 @@ class App:
             yield _NO_ANSWER
             return
         channel = OutputChannel()
-        turn, hosted = await assemble(worker, permitted, channel)
+        # where nobody would read that it is, nothing is recorded: no page, or a channel, which shows no lines
+        shown = call.task or (call.in_chat and not call.in_channel)
+        recording = worker.recording() if shown else None
+        turn, hosted = await assemble(worker, permitted, channel, recording)
+        said = {"recorded": notice("recorded")} if recording else {}
         task = worker.own.start(turn.run())
         try:
             if call.in_chat:
                 lines = worker.memory.reported.add(call.user_id, permitted.lines)
                 lines += worker.memory.new_lines(call.user_id, call.chat_id, hosted)
+                lines += worker.memory.new_lines(call.user_id, call.message_id, said)
                 for line in lines:
                     yield Notice(line)
             async with aclosing(channel.drain()) as outputs:

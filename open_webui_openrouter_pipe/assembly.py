@@ -24,16 +24,20 @@ from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
 from .money.audit import Bill
+from .money.prices import NO_PRICES
 from .openrouter import controls
 from .openrouter.controls import cheapest_lifetime
+from .openrouter.recordings import Recording
 from .openrouter.request import Composer, identity_parameters
 from .openrouter.retries import RetryingResponses
 from .openrouter.search import with_search
+from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
 from .ports import Model, Responses, Show
 from .recall.tool import RECALL_TOOL
+from .store.artifacts import RunningReasoning
 from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
@@ -57,6 +61,7 @@ class Assembly:
     permitted: Permitted
     library: MediaLibrary
     channel: OutputChannel
+    recording: Recording | None
 
     async def turn(self) -> TurnRunner:
         """Return what answers the call."""
@@ -67,11 +72,15 @@ class Assembly:
         spending = self._spending(composer, models)
         fitter = self._fitter(composer, models, spending, stores)
         # Of a task, and of a caller without a page, nothing is kept, and they find what is durable.
-        store, persistence = stores.durable, NO_PERSISTENCE
+        store, persistence = stores.durable, replace(NO_PERSISTENCE, within_turn=call.task is None)
         if call.keeps:
             store, persistence = stores.saved, settings.persistence
         elif call.is_unsaved:
             store, persistence = stores.unsaved, settings.persistence.of_unsaved
+        if persistence.reasoning == "disabled":
+            # Nobody comes back for that of a call without a page: it goes with the call.
+            running = stores.running if call.in_chat else stores.of_one_call()
+            store = RunningReasoning(store, running, call.user_message_id or call.message_id)
         ports = Ports(
             responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self.channel.put),
             requests=composer,
@@ -80,6 +89,7 @@ class Assembly:
             files=worker.host.files if self.library.saved_for else None,
             fill=self.library.fill,
             downloads=self.library.downloads,
+            find=self.permitted.find,
         )
         worker.admission.settings = settings.admission
         return TurnRunner(
@@ -90,6 +100,8 @@ class Assembly:
             self.channel,
             base_system_prompt=call.base_system_prompt,
             base_user_prompt=call.base_user_prompt,
+            fallbacks=composer.model_ids[1:],
+            never_reasons=bool(models[0] and models[0].never_reasons),
             has_attachments=call.has_attachments,
             memory=worker.memory,
             fitter=fitter,
@@ -149,6 +161,7 @@ class Assembly:
             call.ask if call.in_chat else None,
             call.time_zone,
             CostCeiling(models, self.permitted.offered, composer.most_searches),
+            find=self.permitted.find,
         )
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
@@ -161,10 +174,11 @@ class Assembly:
         own_key = switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key
-        client = self.worker.client(
-            replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
-        )
-        return RetryingResponses(client, limit_seconds=retry_seconds, show=show)
+        own = replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
+        client = self.worker.client(own, self.recording)
+        responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show)
+        task = self.permitted.call.task
+        return responses if task is None or is_answer(task) else TaskResponses(responses)
 
     async def _composer(self) -> Composer:
         """What writes the call's requests; a tool of ours looks up what was removed, unless nothing is."""
@@ -172,7 +186,7 @@ class Assembly:
         own_tools: tuple[Tool, ...] = ()
         parameters: Mapping[str, Any]
         if call.task:
-            parameters = {**controls.task_parameters(call.parameters, call.task), **self._identity()}
+            parameters = {**task_parameters(call.parameters, call.task, model=model), **self._identity()}
         else:
             switched = settings.controls
             if switched.cache_lifetime == "auto" and model_family(call.model_id) == ANTHROPIC:
@@ -192,13 +206,28 @@ class Assembly:
                 )
             if settings.recall_tool and settings.context.may_recall:
                 own_tools = (RECALL_TOOL,)
-        return Composer(
-            parameters,
+        compose = partial(
+            Composer,
             model=model,
             model_id=call.model_id,
             pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
             own_tools=own_tools,
         )
+        composer = compose(parameters)
+        if not self.permitted.payer.under or composer.max_output_tokens:
+            return composer
+        length = self._most_output_tokens(composer)
+        return compose({**parameters, "max_output_tokens": length}) if length else composer
+
+    def _most_output_tokens(self, composer: Composer) -> int | None:
+        """Return how long answers may be under a limit, None for any length.
+
+        What is held for an answer has to be the most that it can cost.
+        """
+        permitted = self.permitted
+        models = [*map(permitted.find, composer.model_ids)]
+        ceiling = CostCeiling(models, permitted.offered)
+        return ceiling.output_tokens(composer.reasoning, permitted.payer.limit_dollars)
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""
@@ -260,6 +289,7 @@ class Assembly:
             composer,
             terms.model.window_tokens or UNKNOWN_WINDOW_TOKENS,
             bool(model and model.reasons),
+            model.prices if model else NO_PRICES,
         )
         own = SummaryModel(
             writer_id,
@@ -268,12 +298,14 @@ class Assembly:
             ),
             self._window(writer_id) or UNKNOWN_WINDOW_TOKENS,
             bool(own_model and own_model.reasons),
+            own_model.prices if own_model else NO_PRICES,
         )
         return SummaryWriter(
             self._responses(composer, retry_seconds=0.0),  # it has attempts of its own
             suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,
+            clock=self.worker.memory.clock,
         )
 
     def _window(self, model_id: str) -> int | None:
@@ -288,7 +320,7 @@ class Assembly:
 
 
 async def assemble(
-    worker: Worker, permitted: Permitted, channel: OutputChannel
+    worker: Worker, permitted: Permitted, channel: OutputChannel, recording: Recording | None = None
 ) -> tuple[TurnRunner, Mapping[str, str]]:
     """What answers a call that has its documents in it, and lines about these, each under a name."""
     call, settings = permitted.call, permitted.settings
@@ -310,7 +342,8 @@ async def assemble(
     lines: Mapping[str, str] = {}
     if settings.media.documents != "host":
         call, lines = await _attach_documents(worker, call, library)
-    return await Assembly(worker, replace(permitted, call=call), library, channel).turn(), lines
+    assembly = Assembly(worker, replace(permitted, call=call), library, channel, recording)
+    return await assembly.turn(), lines
 
 
 async def _attach_documents(

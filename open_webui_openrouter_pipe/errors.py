@@ -9,6 +9,12 @@ folder's border.
 
 from __future__ import annotations
 
+from typing import Any, Literal, TypeAlias
+
+Remedy: TypeAlias = Literal["", "any", "words"]
+"""What may help against a refusal before anything was shown: nothing known; less of everything that a chat holds beside
+its words, as nothing explains it; or the words alone of earlier turns."""
+
 
 class PipeError(Exception):
     """Base of all errors of this package.
@@ -112,10 +118,11 @@ class StreamBroken(PipeError):
 
 
 class ProviderError(PipeError):
-    """OpenRouter, or the provider behind it, answered with an error."""
+    """OpenRouter, or the provider behind it, answered with an error; see `Remedy` for what the turn may try."""
 
     status = 502
     has_reference = True
+    remedy: Remedy = ""
 
 
 class AuthenticationFailed(ProviderError):
@@ -126,10 +133,11 @@ class AuthenticationFailed(ProviderError):
 
 
 class PaymentRequired(ProviderError):
-    """The account has too few credits for the request."""
+    """The account has too few credits for the request; `affordable_tokens` of output it can pay, where that is said."""
 
     status = 402
     code = "insufficient_quota"
+    affordable_tokens: int | None = None
 
 
 class AccessDenied(ProviderError):
@@ -158,6 +166,12 @@ class ContextTooLong(RequestRejected):
     limit_tokens: int | None = None
 
 
+class RequestTooLarge(RequestRejected):
+    """The request has more bytes than a server reads."""
+
+    status = 413
+
+
 class EffortRejected(RequestRejected):
     """The model does not know the reasoning effort; `supported_efforts` are those that its error names."""
 
@@ -165,13 +179,16 @@ class EffortRejected(RequestRejected):
 
 
 class ParameterRejected(RequestRejected):
-    """The model does not take the `parameter`, a path in the body such as "temperature" or "text.verbosity"."""
+    """The model does not take the `parameter`, a path in the body such as "temperature", but the `value`, if one."""
 
     parameter: str = ""
+    value: Any = None
 
 
 class ReasoningRejected(RequestRejected):
-    """Replayed reasoning failed the provider's verification of its signature or sealed content."""
+    """Replayed reasoning failed the provider's verification, or `is_missing` where a thinking model wants it."""
+
+    is_missing: bool = False
 
 
 class RateLimited(ProviderError):

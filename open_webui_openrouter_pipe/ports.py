@@ -46,7 +46,8 @@ class RequestOrigin:
 class Artifact:
     """An item that we keep sealed because the host does not keep it, or not whole; found only by its `user_id`.
 
-    `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the model id that wrote it.
+    `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the id of the model that wrote it,
+    `provider` who served that, and `prompt` the name of the system prompt that it was written under ("" for unknown).
     """
 
     id: str
@@ -56,6 +57,8 @@ class Artifact:
     kind: str
     model: str
     item: Item
+    provider: str = ""
+    prompt: str = ""
 
 
 LoadedArtifacts: TypeAlias = Mapping[str, Artifact | MissingArtifact]
@@ -156,9 +159,23 @@ class Model:
     description: str = ""
     created: int = 0
     expires: str = ""
-    reasoning_is_mandatory: bool = False
+    reasoning_is_mandatory: bool | None = None
     canonical_id: str = ""
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
+    alias_of: str = ""
+    """The model that this name stands for at present; empty for a name of its own."""
+    is_chat: bool = True
+    """Whether it answers at once to a chat: not for batches, speech and what only endpoints of their own serve."""
+
+    @property
+    def real_id(self) -> str:
+        """Its own id, or that of the model that it stands for."""
+        return self.alias_of or self.id
+
+    @property
+    def never_reasons(self) -> bool:
+        """Whether the catalogue says that it does not reason; one that lists no parameters may."""
+        return bool(self.supported_parameters) and not self.reasons
 
     @property
     def writes(self) -> bool:
@@ -172,18 +189,36 @@ class Model:
 
     @property
     def is_free(self) -> bool:
-        """Whether it costs nothing; the catalogue also gives no price by the token where each picture has one.
+        """Whether it costs nothing.
 
-        A variant that searches costs as much as its searches.
+        The catalogue also gives no price by the token where each picture or
+        song has one. A variant that searches costs as much as its searches.
         """
         name = self.id.partition("@")[0]
-        by_picture = self.draws and not name.endswith(":free")
-        has_price = self.prices.request or name.endswith(SEARCH_VARIANT) or by_picture
-        return self.prices.input == self.prices.output == 0 and not has_price
+        by_piece = bool(self.output_modalities - {"text"}) and not name.endswith(":free")
+        most = self.prices.dearest()
+        has_price = most.request or name.endswith(SEARCH_VARIANT) or by_piece
+        return most.input == most.output == 0 and not has_price
 
     def reads(self, modality: str) -> bool:
         """Whether it takes this kind of input; one that lists none is taken to."""
         return not self.input_modalities or modality in self.input_modalities
+
+
+FindModel: TypeAlias = Callable[[str], Model | None]
+"""Returns a model of the catalogue by its id or canonical id; of a variant without a row, the model's."""
+
+
+def other_model(asked: str, served: str, find: FindModel) -> str:
+    """Return the id of the model that answered where it is not the one that was asked for, otherwise "".
+
+    So it is behind routers, presets, variants and aliases, and with fallbacks. A model's dated name is the model.
+    """
+    row, wanted = find(served) if served else None, find(asked)
+    if wanted and served == wanted.canonical_id and asked == wanted.id:
+        return ""
+    name = row.id if row and served == row.canonical_id else served
+    return "" if name == asked else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,10 +349,11 @@ class Requests(Protocol):
         marks: CacheMarks | None = None,
         *,
         omitted_tools: Collection[str] = (),
+        thinks: bool = True,
     ) -> Request:
         """Build it from the input and all else that the host asked for, but for the tools of these names.
 
-        `marks` is None when nothing is cached.
+        `marks` is None when nothing is cached. A model that is not to think does so where it cannot be told.
         """
 
     def build_summary_request(
@@ -331,11 +367,19 @@ class Requests(Protocol):
         """Build the same for a summary, which is answered by text alone, of at most so many tokens."""
 
 
+WAITED: Final = "nothing was being answered"
+"""The argument of a cancellation between two attempts of a request."""
+
+
 class Responses(Protocol):
     """POST /responses."""
 
     def stream(self, body: RequestBody) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        """Open a stream; entering and reading raise the error tree's provider errors, reading also StreamBroken."""
+        """Open a stream.
+
+        Entering and reading raise the error tree's provider errors, reading
+        also StreamBroken. A cancellation between two attempts says `WAITED`.
+        """
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
         """Return the response object of a request without streaming; raises the error tree's provider errors."""

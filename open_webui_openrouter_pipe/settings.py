@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.request import getproxies
@@ -133,7 +133,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
             SpendingSettings,
             chosen,
             confirm_dollars=chosen.CONFIRM_ABOVE_DOLLARS,
-            limits=read_limits(chosen.SPENDING_LIMITS),
+            limits=replace(read_limits(chosen.SPENDING_LIMITS), counts=chosen.LIMITS_COUNT),
             own_key=bool(own.API_KEY),
         ),
         controls=_controls(chosen, own, _own_key(own.API_KEY, user_id)),

@@ -33,6 +33,7 @@ from .host.model_rows import AccessFor
 from .host.platform import NotSaved, host_secret, is_saving
 from .host.wording import StatusLines
 from .media.choice import Documents, ImageSelection, PdfEngine
+from .money.limits import Counts
 from .openrouter.client import DEFAULT_BASE_URL
 from .openrouter.request import IdentityLevel
 from .openrouter.search import SearchEngine, SearchMode
@@ -215,6 +216,7 @@ class Advanced(ValveFields):
     INTERLEAVED_THINKING: bool = valve(default=True)
     FALLBACK_MODELS: str = valve("")
     NEAR_LIMIT: NearLimit = valve("thrifty")
+    LIMITS_COUNT: Counts = valve("both")
     MAX_PRICE_INPUT: float = valve(0.0, ge=0)
     MAX_PRICE_OUTPUT: float = valve(0.0, ge=0)
     SERVICE_TIER: Literal["default", "auto", "flex", "priority"] = valve("default")

@@ -23,11 +23,13 @@ from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
 from .money.limits import Group
 from .openrouter.client import ClientSettings, OpenRouterClient
-from .openrouter.connections import AddressBreaker, Connections
+from .openrouter.connections import AddressBreaker, open_client
 from .openrouter.listing import ModelListing
+from .openrouter.recorder import ExchangeRecorder
+from .openrouter.recordings import FOLDER, Recording, Recordings
 from .ports import ArtifactStore, Files, Prompts, Summaries
 from .settings import Settings, StoreSettings, has_proxy
-from .store.artifacts import SavedRows, SealedArtifacts, UnsavedRows
+from .store.artifacts import RunningRows, SavedRows, SealedArtifacts, UnsavedRows
 from .store.beside import AuditLog, Leases, StoredCalibrations
 from .store.cache import CachedRows, GuardedRedis
 from .store.database import Database
@@ -111,11 +113,16 @@ class Host:
 
 
 class Stores(NamedTuple):
-    """The stores with the keys of some settings: artifacts that are durable, of saved chats, and of unsaved ones."""
+    """The stores with the keys of some settings: artifacts that are durable, of saved chats, and of unsaved ones.
+
+    `running` holds reasoning that is kept for its turn alone; `of_one_call` makes a store in memory.
+    """
 
     durable: ArtifactStore
     saved: ArtifactStore
     unsaved: ArtifactStore
+    running: ArtifactStore
+    of_one_call: Callable[[], ArtifactStore]
     summaries: Summaries
     prompts: Prompts | None
 
@@ -126,12 +133,15 @@ class OwnedResources:
     def __init__(
         self, host: Host, transport: httpx.AsyncBaseTransport | None, clock: Callable[[], float]
     ) -> None:
-        """Behind a proxy, httpx's own pool is used, which finds its way there."""
+        """`transport` replaces the network, and `clock` the time in epoch seconds."""
         self.database = database = host.database
-        self.http = httpx.AsyncClient(transport=transport or (None if has_proxy() else Connections()))
+        self.http = open_client(transport, has_proxy=has_proxy())
         self.audit, self.calibrations = AuditLog(database), StoredCalibrations(database)
         self.ledger = SpendingLedger(database, clock=lambda: int(clock()))
         self.tasks: set[asyncio.Task[None]] = set()
+        cache = host.cache_folder
+        self.recordings = Recordings(cache / _CATALOGUE_FOLDER / FOLDER if cache else None)
+        self.recorder = ExchangeRecorder(self.http, self.recordings, self.start, clock=clock)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Begin work in the background; it is cancelled when the app is closed."""
@@ -145,7 +155,7 @@ class OwnedResources:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for resource in (self.ledger, self.audit, self.calibrations, self.database, self.http):
+        for resource in (self.recorder, self.ledger, self.audit, self.calibrations, self.database, self.http):
             await resource.aclose()
 
 
@@ -173,7 +183,7 @@ class Worker:
         self._rows: RowStore = SqlRows(host.database)
         if host.redis:
             self._rows = CachedRows(self._rows, host.redis, self.own.start)
-        self._unsaved_rows = UnsavedRows()
+        self._unsaved_rows, self._running_rows = UnsavedRows(), RunningRows()
         self._next_sweep_look_seconds = self.loop.time()
         self.listings: dict[ClientSettings, ModelListing] = {}
         self._keyed_stores: dict[StoreSettings, Stores] = {}
@@ -191,9 +201,16 @@ class Worker:
             self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
             self.own.start(_clean_up(self.host, settings.store.cleanup_days))
 
-    def client(self, settings: ClientSettings) -> OpenRouterClient:
-        """Return what speaks HTTP with OpenRouter under these settings."""
-        return OpenRouterClient(self.own.http, settings, self.breaker)
+    def recording(self) -> Recording | None:
+        """Return what is being recorded now."""
+        recordings = self.own.recordings
+        switch = recordings.switch
+        return recordings.running(self.memory.clock()) if switch and switch.exists() else None
+
+    def client(self, settings: ClientSettings, recording: Recording | None = None) -> OpenRouterClient:
+        """Return what speaks HTTP with OpenRouter under these settings, and is recorded where there is a recording."""
+        http = self.own.recorder.client(recording) if recording else self.own.http
+        return OpenRouterClient(http, settings, self.breaker)
 
     def listing(self, settings: ClientSettings) -> ModelListing:
         """The models of the base URL and the key."""
@@ -207,7 +224,7 @@ class Worker:
                 self.client(without_key).get,
                 start=self.own.start,
                 base_url=settings.base_url,
-                has_key=bool(settings.api_key),
+                api_key=settings.api_key,
                 folder=folder / _CATALOGUE_FOLDER if folder else None,
             )
         return self.listings[settings]
@@ -225,6 +242,8 @@ class Worker:
                     durable=SealedArtifacts(self._rows, keyring),
                     saved=SealedArtifacts(SavedRows(self._rows, self._unsaved_rows), keyring),
                     unsaved=SealedArtifacts(self._unsaved_rows, keyring),
+                    running=SealedArtifacts(self._running_rows, keyring),
+                    of_one_call=lambda: SealedArtifacts(UnsavedRows(), keyring),
                     summaries=SealedSummaries(database, keyring) if has_key else self.unsaved_summaries,
                     prompts=SealedPrompts(database, keyring) if has_key else None,
                 )

@@ -13,7 +13,12 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.openrouter.errors import RULES, UNKNOWN
+from open_webui_openrouter_pipe.openrouter.errors import (
+    RULES,
+    UNKNOWN,
+    WORDINGS,
+    Wordings,
+)
 from open_webui_openrouter_pipe.valves import (
     ADMIN_PROTECTIONS,
     Advanced,
@@ -123,10 +128,12 @@ def _marks(rule: Rule) -> str:
         statuses = f"any other {rule.statuses[0] // 100}xx"
     else:
         statuses = ", ".join(map(str, sorted(rule.statuses)))
-    if rule.notice in {"effort_rejected", "parameter_rejected"}:
-        return f"{statuses} that names it"
-    words = ", ".join(f"`{code}`" for code in sorted(rule.codes))
-    return "; ".join(filter(None, [statuses, words, "its words" if rule.text else ""])) or "anything else"
+    wordings = WORDINGS.get(rule.section, Wordings())
+    words = ", ".join(f"`{code}`" for code in sorted(wordings.codes))
+    statuses += " that names it" if rule.condition else ""
+    return (
+        "; ".join(filter(None, [words, "its words" if wordings.texts else "", statuses])) or "anything else"
+    )
 
 
 # --- privacy -------------------------------------------------------------------------------------------------
@@ -160,7 +167,7 @@ def privacy(text: str, ordinary: list[RecordedRequest], everything: list[Recorde
     when = {name: ", ".join(sorted(sent_fields[name])) for name in fields}
     text = _completed(text, "fields", when)
     return _completed(
-        text, "headers", {name: EVERY if "/models" in sent_headers[name] else ANSWERS for name in always}
+        text, "headers", {name: EVERY if "/models/user" in sent_headers[name] else ANSWERS for name in always}
     )
 
 

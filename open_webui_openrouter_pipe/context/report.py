@@ -248,7 +248,7 @@ def turn_cells(turn: ReportedTurn, say: Say) -> tuple[str, ...]:
 
 def cost_lines(cost: ChatSpending, say: Say) -> Iterator[str]:
     """Say what a chat has cost, and what the cache has saved."""
-    yield say("context_cost", cost=dollars(cost.cost), count=cost.requests)
+    yield say("context_cost", cost=dollars(cost.cost, cost.provider_cost), count=cost.requests)
     if cost.cached_tokens:
         share = cost.cached_tokens / max(1, cost.input_tokens)
         yield say("context_read", share=share, cost=dollars(cost.read_cost))

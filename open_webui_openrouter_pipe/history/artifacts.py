@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
+from ..conversation.conversation import content_digest
 from ..responses.items import PHASES, Item, kind_of
-from ..responses.values import as_text, clean, wire_name
+from ..responses.values import as_object, as_text, clean, wire_name
 from .parts import read_arguments, read_output, read_parts
 
 Fields: TypeAlias = dict[str, Any]
 
+_NAME_CHARACTERS = 16
+
 
 class StoredItem(Protocol):
-    """What a store returns for a marker: the item, and the OpenRouter model id that wrote it."""
+    """What a store returns for a marker: the item, and who wrote it under which instructions."""
 
     @property
     def item(self) -> Item:
@@ -29,15 +32,25 @@ class StoredItem(Protocol):
 
     @property
     def model(self) -> str | None:
-        """The model that wrote it, None when unknown."""
+        """The OpenRouter id of the model that wrote it, None when unknown."""
+
+    @property
+    def provider(self) -> str:
+        """The provider that served that model, "" when unknown."""
+
+    @property
+    def prompt(self) -> str:
+        """The name of the system prompt that it was written under (`prompt_name`), "" when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedArtifact:
-    """An item and the OpenRouter model id that wrote it, None when unknown."""
+    """An item and who wrote it, as `StoredItem` says."""
 
     item: Item
     model: str | None = None
+    provider: str = ""
+    prompt: str = ""
 
 
 MissingReason = Literal["missing", "unreadable", "too_large", "unavailable"]
@@ -179,6 +192,9 @@ FORMAT_FAMILIES: Mapping[str, str] = {
 }
 """Who seals reasoning of a `format`; the other formats are plain text."""
 
+PROVIDER_BOUND = frozenset({"google"})
+"""Makers whose signatures hold at the provider alone that wrote them: Vertex does not take those of AI Studio."""
+
 _FAMILY_ALIASES = {"meta-llama": "meta"}
 
 
@@ -192,18 +208,91 @@ def model_family(model_id: str | None) -> str | None:
     return _FAMILY_ALIASES.get(author, author) if slash and author and "@" not in author else None
 
 
-def reasoning_problem(item: Mapping[str, Any], *, writer: str | None, target: str | None) -> str | None:
-    """Return why reasoning cannot be sent to a model of the family `target`; None when it can.
+def plain_id(model_id: str | None) -> str:
+    """Return the id of a model without variant and preset, "" for none."""
+    return (model_id or "").partition("@")[0].partition(":")[0]
 
-    `writer` is the family of the model that wrote it. Without any clue of who wrote it, it is trusted.
+
+def maker_of(item: Any) -> str | None:
+    """Return the family that seals reasoning of this item's format, None for plain text and unknown formats."""
+    return FORMAT_FAMILIES.get(as_text(as_object(item).get("format")))
+
+
+def prompt_name(instructions: Sequence[Item]) -> str:
+    """Return the name of a system prompt as it is sent: a digest of its content."""
+    return content_digest(list(instructions)).hex()[:_NAME_CHARACTERS]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads reasoning: the model that is asked, or one of the `fallbacks` in its place.
+
+    `never_reasons` is what the catalogue says of the model that is asked, `prompt` the name of the system prompt that
+    is sent, `provider` who served last under another one, "" where they are unknown.
     """
-    seal_family = FORMAT_FAMILIES.get(item.get("format") or "")
-    known_writer = writer if writer not in {None, ROUTER} else seal_family
-    # Behind a router, who reads it is unknown: only what nobody has sealed may be sent.
-    is_accepted = seal_family is None if target == ROUTER else known_writer in {None, target}
-    if target is not None and not is_accepted:
-        return "written by another family of models"
-    style = seal_family or writer
+
+    model_id: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    never_reasons: bool = False
+    prompt: str = ""
+    provider: str = ""
+
+    @property
+    def family(self) -> str | None:
+        """The family of the model that is asked, None where reasoning is not judged by it."""
+        return model_family(self.model_id)
+
+    @property
+    def _other_families(self) -> set[str | None]:
+        return {model_family(each) for each in self.fallbacks} - {self.family, None}
+
+    def may_be(self, writer: str | None) -> bool:
+        """Whether the model that wrote may be the one that reads: the same, or any behind a router or a preset."""
+        if writer == self.model_id or self.family in {None, ROUTER}:
+            return True
+        asked = () if self.never_reasons else (self.model_id,)
+        family = model_family(writer)
+        return family is not None and family in map(model_family, (*asked, *self.fallbacks))
+
+    def problem(self, stored: StoredItem, *, is_running: bool) -> str | None:
+        """Return why stored reasoning cannot be sent; None when it can.
+
+        In the running turn it goes back to whoever may have written it: a provider refuses a tool result whose call
+        lacks its reasoning. Without any clue of who wrote it, it is trusted.
+        """
+        item: Mapping[str, Any] = stored.item
+        goes_back = is_running and self.may_be(stored.model)
+        problem = None if goes_back else self._refusal(stored, maker_of(item))
+        return problem or _incomplete(item, self.writer_family(stored.model))
+
+    def writer_family(self, model: str | None) -> str | None:
+        """Return the family of a model that wrote; of the model that is asked, as its id is judged here."""
+        return self.family if model is not None and model == self.model_id else model_family(model)
+
+    def _refusal(self, stored: StoredItem, maker: str | None) -> str | None:
+        """Why the model would refuse it. Formats decide, and names of families only where a format is not known."""
+        if self.family is not None and self.never_reasons:
+            return "for a model that does not reason"
+        family = self.writer_family(stored.model)
+        known = maker or (None if family == ROUTER else family)
+        # of an answer that broke off nobody has said which of the fallbacks wrote it
+        is_same = plain_id(stored.model) == plain_id(self.model_id) and maker not in self._other_families
+        # Behind a router, who reads it is unknown: only what nobody has sealed may be sent.
+        is_accepted = maker is None if self.family == ROUTER else is_same or known in {None, self.family}
+        if self.family is not None and not is_accepted:
+            return "written by another family of models"
+        # With the system prompt all that follows is read anew, so that nothing is lost with what cannot be valid.
+        if "" in {stored.prompt, self.prompt} or stored.prompt == self.prompt:
+            return None
+        if maker == ANTHROPIC:  # it binds thinking to the system prompt
+            return "written under another system prompt"
+        is_elsewhere = maker in PROVIDER_BOUND and "" not in {stored.provider, self.provider}
+        return "sealed at another provider" if is_elsewhere and stored.provider != self.provider else None
+
+
+def _incomplete(item: Mapping[str, Any], writer: str | None) -> str | None:
+    """What reasoning lacks that its provider asks for; `writer` is the family of the model that wrote it."""
+    style = maker_of(item) or writer
     is_encrypted = not _is_blank(item.get("encrypted_content"))
     is_sealed = is_encrypted or not _is_blank(item.get("signature"))
     if style == ANTHROPIC and not is_sealed:

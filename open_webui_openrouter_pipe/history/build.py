@@ -16,7 +16,14 @@ from ..errors import InvalidHistory
 from ..responses.items import Item, is_function_call, is_message, is_reasoning, kind_of
 from ..responses.values import as_list, as_object, as_text
 from .additions import SplitPrompt, split_memories, split_prompt, split_user_parts, unique_summaries
-from .artifacts import Artifacts, MissingArtifact, model_family
+from .artifacts import (
+    PROVIDER_BOUND,
+    Artifacts,
+    MissingArtifact,
+    Reader,
+    maker_of,
+    prompt_name,
+)
 from .markers import (
     Reference,
     leading_markers,
@@ -48,12 +55,15 @@ _NO_SUCH = MissingArtifact()
 class Options:
     """What shapes the input besides the chat itself.
 
-    `model_id` is the OpenRouter id of the model that will read it, None when reasoning is not to be judged.
+    `model_id` is the OpenRouter id of the model that will read it, None when reasoning is not to be judged; `fallbacks`
+    may answer in its place, and `never_reasons` says that by the catalogue it does not reason.
     `base_system_prompt` and `base_user_prompt` are those of the host's metadata: a system prompt of "" says
     that the host has none, None that it is unknown. `strip_reasoning` omits all reasoning, after a provider refused it.
     """
 
     model_id: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    never_reasons: bool = False
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
     strip_reasoning: bool = False
@@ -78,22 +88,38 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         has_additions=preparation.has_additions,
         commands=history.commands,
     )
-    rules = BuildRules(
-        artifacts, options.model_id, model_family(options.model_id), options.strip_reasoning, len(later)
-    )
+    reader = Reader(options.model_id, options.fallbacks, options.never_reasons)
+    rules = BuildRules(artifacts, reader, options.strip_reasoning, len(later))
     leading = [*takewhile(lambda entry: isinstance(entry, Instruction), first)]
     build_turn(0, leading, rules, built)
-    instructions = len(built.items)
+    instructions, built.prompt = len(built.items), prompt_name(built.items)
+    provider = _last_provider(history, artifacts, built.prompt)
+    rules = replace(rules, reader=replace(reader, prompt=built.prompt, provider=provider))
     for number, entries in enumerate((first[len(leading) :], *later)):
         if number == rules.latest:
             built.volatile = range(len(built.items), len(built.items) + len(preparation.volatile))
             for item, origin in preparation.volatile:
                 built.send(item, origin, number)
         build_turn(number, entries, rules, built)
+    for ulid, number in built.replayed.items():
+        stored: Any = artifacts[ulid]
+        is_known = number == rules.latest and not isinstance(
+            stored, dict
+        )  # of a bare item nobody knows who wrote it
+        if is_known and rules.reader.problem(stored, is_running=False):
+            built.has_passing_reasoning = True
     if not built.items:
         raise InvalidHistory("There is nothing in this chat that could be sent.")
     built.instruction_count = instructions if len(built.items) > instructions else 0
     return built
+
+
+def _last_provider(history: History, artifacts: Artifacts, prompt: str) -> str:
+    """Who served last what is bound to a provider, before the system prompt became what it is; "" where unknown."""
+    loaded: Sequence[Any] = [artifacts.get(ulid, _NO_SUCH) for ulid in history.wanted]
+    found = [each for each in loaded if not isinstance(each, dict | MissingArtifact)]
+    bound = (each for each in reversed(found) if maker_of(each.item) in PROVIDER_BOUND)
+    return next((each.provider for each in bound if each.provider and each.prompt not in {"", prompt}), "")
 
 
 def present_prompt(history: History, base_system_prompt: str | None) -> str:

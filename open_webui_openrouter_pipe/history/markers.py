@@ -29,6 +29,8 @@ _RANDOM_CHARS = 4
 _BITS_PER_CHAR = 5
 ULID = rf"[{_ALPHABET}]{{{_TIME_CHARS + _RANDOM_CHARS}}}"
 """The pattern of an artifact's name."""
+_FLEETING = _ALPHABET[-1]
+"""What the name of an artifact begins with that is kept for less than its chat; no time does for a million years."""
 _ULID_ONLY = re.compile(ULID)
 _MARKER = re.compile(rf"\[({ULID})\]: #(?:[ \t\r]++(?=\n|\Z))?")
 _QUOTED = re.compile(rf"{_MARKER.pattern}\n{{0,2}}")
@@ -57,6 +59,16 @@ def item_id(time_ns: int, randomness: int) -> str:
         ValueError: The time does not fit 80 bits, or the randomness not 20.
     """
     return _encode(time_ns, _TIME_CHARS) + _encode(randomness, _RANDOM_CHARS)
+
+
+def fleeting(ulid: str) -> str:
+    """Return the name of an artifact that will be deleted on purpose while its marker stays."""
+    return _FLEETING + ulid[1:]
+
+
+def is_fleeting(ulid: str) -> bool:
+    """Return whether the artifact was kept for less than its chat, so that nobody misses it."""
+    return ulid.startswith(_FLEETING)
 
 
 def is_ulid(value: object) -> TypeGuard[str]:

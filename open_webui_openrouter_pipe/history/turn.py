@@ -26,12 +26,14 @@ from ..responses.items import (
 from ..responses.values import as_object, as_text, wire_name
 from .artifacts import (
     ANTHROPIC,
-    FORMAT_FAMILIES,
+    ROUTER,
     Artifacts,
+    LoadedArtifact,
     MissingArtifact,
-    model_family,
+    Reader,
+    StoredItem,
+    maker_of,
     normalize_persisted_item,
-    reasoning_problem,
 )
 from .calls import CallIds, Fields, ToolCallMatcher, ToolCallPair, ToolCallRecord
 from .markers import read_call_name
@@ -77,6 +79,10 @@ class BuiltHistory:
     external_summaries: tuple[str, ...] = ()
     steady: SteadyPrompt | None = None
     """What the system prompt was sent as; its note is the first of the volatile items."""
+    prompt: str = ""
+    """Its name, with which reasoning is kept that is written under it."""
+    has_passing_reasoning: bool = False
+    """Whether reasoning of the running turn is among the items that no later turn will have."""
     has_additions: bool = False
     """Whether the host wrote something into the last question that later requests will not find there."""
     commands: tuple[ChatCommand, ...] = ()
@@ -113,15 +119,14 @@ class BuiltHistory:
 
 @dataclass(frozen=True, slots=True)
 class BuildRules:
-    """What holds for all turns of a request; `target` is the family of the model, None if unknown.
+    """What holds for all turns of a request.
 
     `latest` is the current turn. `call_ids` are those of the turns so far, for all to differ, and `pictures` what was
     sent or drawn in them.
     """
 
     artifacts: Artifacts
-    model_id: str | None
-    target: str | None
+    reader: Reader
     strip_reasoning: bool
     latest: int
     call_ids: CallIds = field(default_factory=CallIds)
@@ -153,7 +158,7 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, built: 
     if builder.missing:
         builder.match_missing_outputs()
         built.missing |= builder.missing
-    _drop_partial_thinking(builder.placeholders, rules.target)
+    _drop_partial_thinking(builder.placeholders, rules.reader.family)
     _drop_unused_reasoning(builder.placeholders)
     for placeholder in builder.placeholders:
         if placeholder.dropped:
@@ -245,7 +250,8 @@ class _TurnBuilder:
         if loaded is None or isinstance(loaded, MissingArtifact):
             self._add_missing(entry, loaded or MissingArtifact())
             return
-        raw, model = (loaded, None) if isinstance(loaded, dict) else (loaded.item, loaded.model)
+        stored: StoredItem = LoadedArtifact(cast("Any", loaded)) if isinstance(loaded, dict) else loaded
+        raw: Any = stored.item
         item: Any = normalize_persisted_item(raw)
         if item is None:
             kind = as_text(as_object(raw).get("type")) or None
@@ -254,8 +260,8 @@ class _TurnBuilder:
             return
         if item is not raw:
             self._repair("artifact", entry.origin, f"fields of the {item['type']} repaired")
-        is_of_model = model is not None and model == self.rules.model_id
-        self._add_item(item, self.rules.target if is_of_model else model_family(model), entry.origin)
+            stored = LoadedArtifact(item, stored.model, stored.provider, stored.prompt)
+        self._add_item(stored, entry.origin)
 
     def _add_missing(self, entry: ArtifactRef, missing: MissingArtifact) -> None:
         """An artifact of unknown kind counts as reasoning, which is omitted without a note."""
@@ -267,15 +273,17 @@ class _TurnBuilder:
             if missing.kind in CALL_TYPES:
                 self._missing_outputs.append(self.placeholders[-1])
 
-    def _add_item(self, item: Fields, writer: str | None, origin: Origin) -> None:
+    def _add_item(self, stored: StoredItem, origin: Origin) -> None:
         """A stored message lends its phase to the text that follows; the text itself is the chat's."""
-        target = self.rules.target
-        is_other_family = bool(writer and target and writer != target)
+        item, reader = cast("dict[str, Any]", stored.item), self.rules.reader
+        is_running = self.number == self.rules.latest
+        families = {reader.family, reader.writer_family(stored.model)} - {None, ROUTER}
+        is_other_family = len(families) > 1 and not (is_running and reader.may_be(stored.model))
         match item["type"]:
             case "message":
                 self._phase = (origin.message_part, item["phase"])
             case "reasoning":
-                problem = reasoning_problem(item, writer=writer, target=target)
+                problem = reader.problem(stored, is_running=is_running)
                 if self.rules.strip_reasoning:
                     problem = "omitted on request"
                 self.placeholders.append(Placeholder("reasoning", origin, item, dropped=problem))
@@ -407,8 +415,8 @@ def _drop_partial_thinking(placeholders: Sequence[Placeholder], target: str | No
     reasoning = [placeholder for placeholder in placeholders if placeholder.kind == "reasoning"]
     if not any(placeholder.dropped for placeholder in reasoning):
         return
-    formats = {FORMAT_FAMILIES.get(placeholder.content.get("format") or "") for placeholder in reasoning}
-    if ANTHROPIC in {target, *formats}:
+    makers = {maker_of(placeholder.content) for placeholder in reasoning}
+    if ANTHROPIC in {target, *makers}:
         for placeholder in reasoning:
             placeholder.dropped = placeholder.dropped or "other reasoning of the turn cannot be sent"
 

@@ -185,10 +185,12 @@ def chunk_response(chunks: AsyncGenerator[HostEvent]) -> Any:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """The usage with the details where Chat Completions has them."""
+    """The usage with the details where Chat Completions and OpenRouter have them."""
     wire = host_usage(usage)
+    paid = {"cost_details": {"upstream_inference_cost": usage.provider_cost}}
     return {
         **wire,
+        **(paid if usage.byok_requests else {}),
         "prompt_tokens_details": wire["input_tokens_details"],
         "completion_tokens_details": wire["output_tokens_details"],
     }

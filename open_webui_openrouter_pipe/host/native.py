@@ -14,11 +14,13 @@ from ..history.markers import Reference, leading_markers, standalone_markers, vi
 from ..ports import Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
 from ..responses.effects import (
     TEXT_KINDS,
+    UNKNOWN,
     ItemAmended,
     ItemFinished,
     ItemStarted,
     ResponseFailed,
     ResponseFinished,
+    Served,
     TextDelta,
     Usage,
 )
@@ -33,15 +35,20 @@ _CITATIONS: Final = frozenset({"url_citation", "file_citation", "file_path"})
 _RANGES: Final = ("start_index", "end_index")
 
 
-def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
+def host_usage(usage: Usage, last: Usage | None = None, served: Served = UNKNOWN) -> dict[str, Any]:
     """Return the usage of an answer in the form that Open WebUI stores, sums and shows.
 
-    It sums token counts and costs over the rounds of a turn, but keeps the last round's `prompt_tokens` and
-    `completion_tokens`, by which its own compaction judges the length of the chat. `last` is that round's, where the
-    answer had several.
+    Over the rounds of an answer it sums token counts and flat costs; of all else it keeps what the last round says
+    that has it. So each round has `total_cost`, what OpenRouter and the provider are paid together, and names who has
+    `served` it, where that is known; `is_byok` says of the whole answer that a provider's own key was used. By the last
+    round's `prompt_tokens` and `completion_tokens` the host's compaction judges the length of the chat: `last` is the
+    usage of that round, where several are reported at once.
+    Source: `utils/response.py: merge_usage` of Open WebUI 0.12.
     """
     last = last or usage
+    named = {"model": served.other_model or served.model, "provider": served.provider}
     return {
+        **(named if served.model else {}),
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens,
@@ -53,6 +60,8 @@ def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
         },
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "cost": usage.cost,
+        "total_cost": usage.cost + usage.provider_cost,
+        **({"is_byok": True} if usage.byok_requests else {}),
     }
 
 
@@ -129,13 +138,14 @@ class NativeWriter:
         self._round_start = 0
         self._unreported = False
         self._last_usage: Usage | None = None
+        self._served = UNKNOWN
         self.usage: Usage | None = None
         self.failed: Failed | None = None
 
     @property
     def host_usage(self) -> dict[str, Any]:
         """The usage of all rounds so far, as the host keeps it."""
-        return host_usage(self.usage or Usage(), self._last_usage)
+        return host_usage(self.usage or Usage(), self._last_usage, self._served)
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order; often one, sometimes none."""
@@ -279,6 +289,7 @@ class NativeWriter:
         A response that failed reports what it cost; its text and reasoning stay.
         """
         self._bill(effect.usage)
+        self._served = effect.served
         files = [{"type": "image", "url": url} for url in dict.fromkeys(self._pictures)]
         events: list[HostEvent] = [{"event": {"type": "files", "data": {"files": files}}}] if files else []
         had_calls = isinstance(effect, ResponseFailed) and self._remove_calls()

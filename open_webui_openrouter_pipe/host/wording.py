@@ -17,7 +17,16 @@ from typing import Any, Literal, TypeAlias
 
 from ..ports import Failed, Notice, Output
 from ..responses.values import as_object, as_text
-from ..words.lines import ENGLISH, Language, find_language, in_language, is_cost, is_important, without_button
+from ..words.lines import (
+    ENGLISH,
+    Language,
+    find_language,
+    in_language,
+    is_cost,
+    is_disclosure,
+    is_important,
+    without_button,
+)
 from .call import Call
 
 EventCall: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -91,7 +100,8 @@ class Wording:
             return worded(output, self.language)
         if not isinstance(output, Notice):
             return output
-        if self.shown == "none" or (self.shown == "important" and not is_important(output.text)):
+        is_hidden = self.shown == "none" and not is_disclosure(output.text)
+        if is_hidden or (self.shown == "important" and not is_important(output.text)):
             return None
         text = without_button(output.text)
         if text != output.text and (self.may_continue is None or await self.may_continue()):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from ..openrouter.recordings import MAX_MINUTES
 from ..responses.values import as_object
 
 NewId: TypeAlias = Callable[[str], str | None]
@@ -90,7 +93,7 @@ def rename_setting(value: Any, new_id: NewId) -> Any:
     return rename_ids(value, new_id, key="models")
 
 
-CommandName = Literal["help", "move", "forget", "uninstall"]
+CommandName = Literal["help", "move", "forget", "record", "uninstall"]
 Object = Literal["", "connection", "user", "chat"]
 """What the name behind a command is the name of, where that is not a function."""
 
@@ -103,6 +106,8 @@ I change nothing before I have told you what I would change. Write one of these:
 |---|---|
 | `move FUNCTION` | chats, presets and access of another function's models, by its id, go over to those of `{target}` |
 | `move connection` | the same for a connection to OpenRouter; `move connection PREFIX` if its models have one |
+| `record MINUTES` | records requests and answers for a while, without their texts, to report a problem |
+| `record`, `record stop` | says whether it records, and where the files are; ends it at once |
 | `forget user ID`, `forget chat ID` | removes what the pipe keeps of a user or a chat: reasoning, summaries, costs |
 | `uninstall` | removes the pipe's tables, its marks in chats, and everything else that it keeps |
 
@@ -130,10 +135,26 @@ STILL_ON: Final = (
     "ask again."
 )
 
+WOULD_RECORD: Final = (
+    "**`record {minutes}` would record for {minutes} minutes. Nothing is recorded yet.** Of each chat of each user the "
+    "requests to OpenRouter and the answers are written into a file on this server: their form, ids and numbers. All "
+    "texts, names, addresses, files and keys are replaced by placeholders. Whoever chats reads in a line above the "
+    "answer that it is recorded. It ends by itself, at the latest when its files have {megabytes} MB."
+)
+TO_DO_IT: Final = f"To do it, write `{{command}} {_NOW}`."
+DELETES_RECORDING: Final = "The files of the last recording are deleted: {count}."
+IS_RECORDING: Final = "**It records until {until:%H:%M} UTC.** `record stop` ends it."
+NOT_RECORDING: Final = "Nothing is being recorded."
+NO_FILES: Final = "There are no files."
+FILES: Final = "Files of the last recording, in `{folder}`; look at them before you pass them on:"
+
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceCommand:
-    """A command; `source` is the function that chats leave, the prefix of a connection ("" for none), or an id."""
+    """A command; `source` is the function that chats leave, the prefix of a connection ("" for none), or an id.
+
+    To record it is minutes, "stop", or nothing.
+    """
 
     name: CommandName
     source: str = ""
@@ -154,6 +175,8 @@ def read_command(text: str) -> MaintenanceCommand:
     match [word.lower() for word in words[:2]], words[2:]:
         case ["uninstall"], []:
             return MaintenanceCommand("uninstall", now=now)
+        case ["record", *rest], [] if rest in ([], ["stop"]) or is_minutes(rest[0]):
+            return MaintenanceCommand("record", "".join(rest), now=now)
         case ["forget", ("user" | "chat") as kind], [name]:
             return MaintenanceCommand("forget", name, "user" if kind == "user" else "chat", now=now)
         case ["move", "connection"], [] | [_]:
@@ -162,6 +185,23 @@ def read_command(text: str) -> MaintenanceCommand:
             return MaintenanceCommand("move", source, now=now)
         case _:
             return MaintenanceCommand("help")
+
+
+def is_minutes(text: str) -> bool:
+    """Whether it is for how long a recording may last."""
+    return text.isascii() and text.isdecimal() and 1 <= int(text[:4]) <= MAX_MINUTES
+
+
+def recording_report(until: datetime | None, folder: Path, files: Mapping[Path, int]) -> str:
+    """Say whether it records, and which files there are, with a link to each."""
+    state = IS_RECORDING.format(until=until) if until else NOT_RECORDING
+    if not files:
+        return f"{state} {NO_FILES}"
+    lines = [
+        f"- [{path.name}](/cache/{path.relative_to(folder.parents[1])}), {size:,} bytes"
+        for path, size in files.items()
+    ]
+    return "\n\n".join([state, FILES.format(folder=folder), "\n".join(lines)])
 
 
 def report(command: MaintenanceCommand, counts: Mapping[str, int], remarks: Sequence[str]) -> str:
@@ -174,5 +214,5 @@ def report(command: MaintenanceCommand, counts: Mapping[str, int], remarks: Sequ
         parts = [f"**Done: `{command.text}`.**", table, *remarks]
     else:
         parts = [f"**`{command.text}` would change this. Nothing has been changed yet.**", table, *remarks]
-        parts.append(f"To do it, write `{command.text} {_NOW}`. It cannot be undone.")
+        parts.append(f"{TO_DO_IT.format(command=command.text)} It cannot be undone.")
     return "\n\n".join(parts)

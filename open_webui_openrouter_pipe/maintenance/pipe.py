@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..host.platform import SECRET_FILE, Platform, platform
+from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
 from ..responses.values import as_list, as_object
 from . import commands
 from .commands import MaintenanceCommand, Renaming, read_command, report
@@ -69,6 +73,8 @@ async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequenc
             forgotten = await forget(tables, command.object, command.source)
             is_done = command.now and any(forgotten.values())
             return report(command, forgotten, [_AFTER_FORGETTING] if is_done else [])
+        case "record":
+            return await asyncio.to_thread(_record, command, host)
         case "uninstall":
             return await _uninstall(command, host, tables, functions)
         case "help":
@@ -103,6 +109,23 @@ async def _move(
     moved = await move(tables, renaming)
     remarks = [_AFTER_MOVING.format(target=target)]
     return report(command, moved, remarks if command.now else [])
+
+
+def _record(command: MaintenanceCommand, host: Platform) -> str:
+    folder = host.cache_folder / _CACHE_FOLDER / FOLDER
+    recordings, now = Recordings(folder), time.time()
+    if command.source == "stop":
+        recordings.end()
+    elif command.source and command.now:
+        recordings.begin(now, minutes=int(command.source))
+    elif command.source:
+        megabytes, deleted = MAX_BYTES // 1024**2, len(recordings.files())
+        lines = [commands.WOULD_RECORD.format(minutes=command.source, megabytes=megabytes)]
+        lines += [commands.DELETES_RECORDING.format(count=deleted)] if deleted else []
+        return "\n\n".join([*lines, commands.TO_DO_IT.format(command=command.text)])
+    running = recordings.running(now)
+    until = datetime.fromtimestamp(running.until, UTC) if running else None
+    return commands.recording_report(until, folder, recordings.files())
 
 
 async def _uninstall(

@@ -31,7 +31,9 @@ class Bill:
     `break_position` and `break_cause` say where and why the request begins otherwise than the one before although
     nobody announced it, "" where it does not; `lost_tokens` and `lost_cost` are its price, and `expected_cached_tokens`
     are held against those that were cached. `accounts` are those by which limits go, none where the user pays with a
-    key of their own; `hold` is the id of what was held for the request, "" for nothing.
+    key of their own; `hold` is the id of what was held for the request, "" for
+    nothing. `provider_cost` is what was paid besides `cost`, to a provider whose
+    key is in the OpenRouter account.
     """
 
     id: str = ""
@@ -64,6 +66,7 @@ class Bill:
     requests: int = 1
     accounts: tuple[str, ...] = ()
     hold: str = ""
+    provider_cost: float = 0.0
 
     @property
     def pruned(self) -> bool:
@@ -83,6 +86,7 @@ class ChatSpending:
     input_cost: float = 0.0
     read_cost: float = 0.0
     saved: float = 0.0
+    provider_cost: float = 0.0
 
 
 AUDIT_COLUMNS: Final = tuple(

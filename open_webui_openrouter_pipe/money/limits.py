@@ -21,6 +21,8 @@ from typing import Final, Literal
 
 Scope = Literal["user", "each", "group", "all"]
 Period = Literal["day", "month"]
+Counts = Literal["both", "openrouter"]
+"""What a limit counts: what OpenRouter is paid, or also what providers are."""
 
 EVERYBODY: Final = "all"
 NEAR_SHARE: Final = 0.8
@@ -57,6 +59,7 @@ class SpendingLimits:
 
     limits: tuple[Limit, ...] = ()
     unreadable: str = ""
+    counts: Counts = "both"
 
     @property
     def name_groups(self) -> bool:
@@ -71,6 +74,7 @@ class AccountLimit:
     limit: Limit
     account: str
     used: float = 0.0
+    counts: Counts = "both"
 
     @property
     def share(self) -> float:
@@ -135,40 +139,45 @@ def limits_of(
     user_id: str, groups: Sequence[Group], limits: SpendingLimits, *, is_admin: bool
 ) -> tuple[AccountLimit, ...]:
     """Return what a user is under. An administrator, who could change the limits, is only under those of all."""
-    names, found = {group.name for group in groups}, list[AccountLimit]()
+    names, found = {group.name for group in groups}, list[tuple[Limit, str]]()
     own_periods = {limit.period for limit in limits.limits if limit.scope == "each" and limit.group in names}
     for limit in limits.limits:
         if limit.scope == "all":
-            found.append(AccountLimit(limit, EVERYBODY))
+            found.append((limit, EVERYBODY))
         elif is_admin:
             continue
         elif limit.scope == "group":
-            found += [
-                AccountLimit(limit, f"group:{group.id}") for group in groups if group.name == limit.group
-            ]
+            found += [(limit, f"group:{group.id}") for group in groups if group.name == limit.group]
         elif (limit.group in names) if limit.scope == "each" else (limit.period not in own_periods):
-            found.append(AccountLimit(limit, f"user:{user_id}"))
-    return tuple(found)
+            found.append((limit, f"user:{user_id}"))
+    return tuple(AccountLimit(limit, account, counts=limits.counts) for limit, account in found)
 
 
 @dataclass(frozen=True, slots=True)
 class AccountSums:
-    """What an account has spent today and this month, in dollars, and the most that its running requests may cost."""
+    """What an account has spent, and the most that its running requests may cost.
+
+    In dollars, today and this month. `provider_day` and `provider_month` are
+    what providers were paid besides, whose keys are in the OpenRouter account.
+    """
 
     day: float = 0.0
     month: float = 0.0
     held: float = 0.0
+    provider_day: float = 0.0
+    provider_month: float = 0.0
 
-    def total(self, period: Period) -> float:
-        """Return what was spent in a period."""
-        return self.day if period == "day" else self.month
+    def used(self, under: AccountLimit) -> float:
+        """Return what was spent in the period of a limit, as far as it counts."""
+        own, provider = self.month, self.provider_month
+        if under.limit.period == "day":
+            own, provider = self.day, self.provider_day
+        return own + provider if under.counts == "both" else own
 
 
 def nearest(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) -> AccountLimit | None:
     """Return the limit of which the largest share is spent, None without limits."""
-    known = [
-        replace(each, used=sums.get(each.account, AccountSums()).total(each.limit.period)) for each in under
-    ]
+    known = [replace(each, used=sums.get(each.account, AccountSums()).used(each)) for each in under]
     return max(known, key=attrgetter("share"), default=None)
 
 
@@ -179,7 +188,7 @@ def may_begin(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) ->
     """
     for each in under:
         account = sums.get(each.account, AccountSums())
-        used = account.total(each.limit.period)
+        used = account.used(each)
         if used >= each.limit.dollars or (account.held and used + account.held >= each.limit.dollars):
             return False
     return True

@@ -23,9 +23,9 @@ from ..conversation.conversation import DigestedItem, content_digest, digest_ite
 from ..history.artifacts import ANTHROPIC, model_family
 from ..planning.plan import Plan
 from ..responses.effects import Usage
-from ..responses.items import Item, is_message
+from ..responses.items import Item, is_message, is_reasoning
 from ..responses.values import as_list, as_object
-from .prices import CacheRule, Prices, cacheable_tokens, next_input
+from .prices import CacheRule, Cost, Prices, cacheable_tokens, next_input
 
 BreakCause: TypeAlias = Literal["prompt", "tools", "settings", "edit", "plan"]
 """Why a prefix differs: the instructions; the tools; parameters that a cache depends on; earlier messages, as an edit,
@@ -37,6 +37,17 @@ _FOR_ALL: Final = frozenset({"models", "provider", "session_id", "prompt_cache_k
 """Parameters that lead to another provider or another of its machines, or stand before all else in the prompt."""
 _FOR_MESSAGES: Final = frozenset({"reasoning", "tool_choice", "parallel_tool_calls", "thinking_tokens"})
 """Parameters without which Anthropic knows the tools and the system prompt, but no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What a turn announces beside its plan: another system prompt, and that no later turn has its reasoning."""
+
+    new_prompt: bool = False
+    drops_reasoning: bool = False
+
+
+NOTHING_ANNOUNCED: Final = Announced()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +111,20 @@ class LastRequest:
     @property
     def input_cost(self) -> float:
         """What its input costs, in dollars."""
-        return self.prices.input_cost(self.usage, long=self.rule.is_kept_long)
+        return self.cost_of(self.usage, self.sent_seconds).input
 
     def next_input_cost(self, *, is_cached: bool) -> float:
         """What the next request's input costs as long as this one is cached, or once it is not."""
         usage = next_input(self.usage, self.rule, is_cached=is_cached)
-        return self.prices.input_cost(usage, long=self.rule.is_kept_long)
+        return self.cost_of(usage, self.sent_seconds if is_cached else self.cached_until).input
+
+    def cost_of(self, usage: Usage, seconds: float) -> Cost:
+        """What a request costs that is billed like this, and kept as long.
+
+        It is sent at `seconds` since the epoch.
+        """
+        long = self.rule.is_kept_long
+        return self.prices.cost(usage, seconds=seconds, long=long)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +150,16 @@ def digests_of(
     *,
     breakpoints: Sequence[int] = (),
     answer: str,
-    new_prompt: bool = False,
+    announced: Announced = NOTHING_ANNOUNCED,
 ) -> Digests:
     """Name what is sent of a plan; `tokens` are the sizes of the tools and of all up to each item."""
     items, quoted, completed = plan.items, plan.recalled.entries, min(plan.marks.completed, len(plan.items))
     roles = [item["role"] if is_message(item) else "assistant" for item in items]
     said = [at for at in range(completed) if roles[at] in {"assistant", "user"}]
     opening = range(completed, [*roles, "assistant"].index("assistant", completed))
+    lasting = plan.starts[plan.parts.current + 1] - len(quoted) if quoted else len(items)
+    if announced.drops_reasoning:
+        lasting = next((at for at in range(completed, lasting) if is_reasoning(items[at])), lasting)
     return Digests(
         settings={name: _number(content_digest(value)) for name, value in _settings_of(body)},
         tools=[_number(content_digest(tool)) for tool in as_list(body.get("tools"))],
@@ -149,7 +171,7 @@ def digests_of(
             [*_beginnings(plan.entries[at])] if at == completed or roles[at] == "user" else []
             for at in opening
         ],
-        lasting=plan.starts[plan.parts.current + 1] - len(quoted) if quoted else len(items),
+        lasting=lasting,
         tokens=array("d", tokens),
         breaks=tuple([(each.request, each.turn, each.reason) for each in plan.prefix_breaks]),
         own_breaks=len(plan.new_breaks),
@@ -157,7 +179,7 @@ def digests_of(
         omitted_tools=plan.omitted_tools,
         answer=answer,
         turns=array("L", _turns_of(plan)),
-        new_prompt=new_prompt,
+        new_prompt=announced.new_prompt,
         breakpoints=breakpoints,
     )
 
@@ -245,13 +267,24 @@ def find_break(earlier: Iterable[LastRequest], now: Digests, *, now_seconds: flo
     found = compared and _first_change(compared, now)
     if not (compared and found) or now_seconds >= compared.last.cached_until:
         return found
-    last, rule, prices = compared.last.digests, compared.last.rule, compared.last.prices
+    last, rule = compared.last.digests, compared.last.rule
     kept = {"tools": 0.0, "settings": 0.0}.get(found.position, now.tokens_before(compared.shared))
     if found.position == "settings" and _FOR_ALL.isdisjoint(found.names):
         kept = now.tokens_before(now.leading)
     reusable = cacheable_tokens(last.tokens_before(compared.reusable), rule)
     lost = max(0, reusable - cacheable_tokens(kept, rule))
-    dearer = max(prices.input or 0.0, prices.write or 0.0) * lost - prices.read_cost(lost)
+    total = now.tokens_before(len(now.items))
+    prices = compared.last.prices.at(total, now_seconds)
+    priced = replace(compared.last, prices=prices)
+    read, plain, written = (
+        priced.cost_of(usage, now_seconds).input
+        for usage in (
+            Usage(lost, cached_tokens=lost),
+            Usage(lost),
+            Usage(lost, cache_write_tokens=lost),
+        )
+    )
+    dearer = max(plain, written) - read
     return replace(found, lost_tokens=lost, lost_cost=max(0.0, dearer))
 
 

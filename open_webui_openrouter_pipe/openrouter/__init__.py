@@ -6,9 +6,13 @@
     fields       the host's parameters as the body of POST /responses
     request      the port `Requests`: parameters read once, joined with each input; cache breakpoints, pseudonyms
     controls     what administrators and users have switched, in the parameters of a call
+    tasks        how little is thought for the host's tasks
     search       web search by OpenRouter's server tools
     errors       failures as errors with a line for the user
     retries      asks again before the first output, and changes what was refused
+    recordings   whether exchanges are recorded, and in which folder
+    recorder     writes them down as they come, beside the answers
+    placeholders  what stands there in the place of texts, names and files
     catalog      the last good answers, kept on disk, and the reading of models and keys
     offer        which models are offered: filters, variants, order, names
     listing      the models of one base URL and key, what of them is offered, and why none are

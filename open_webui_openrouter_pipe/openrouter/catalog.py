@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -21,28 +21,23 @@ from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import NotOpenRouter, PipeError
-from ..money.prices import Prices
+from ..money.prices import read_prices
 from ..ports import Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
 
 MODELS_PATH: Final = "/models?output_modalities=text,image"
 """Where they are listed; without the parameter, models that only draw are omitted."""
+OWN_MODELS_PATH: Final = MODELS_PATH.replace("/models", "/models/user")
+"""Where those are listed that the settings of a key's account let answer."""
 ZDR_PATH: Final = "/endpoints/zdr"
 """Where the endpoints are listed that keep no data ("zero data retention")."""
 KEY_PATH: Final = "/key"
+_NEVER: Final = "2098-12-31"
+"""The day on which a model is withdrawn of which that is not planned."""
 _PERIODS: Final = {"daily": "period_day", "weekly": "period_week", "monthly": "period_month"}
 
-_PRICES: Final = {
-    "input": "prompt",
-    "output": "completion",
-    "read": "input_cache_read",
-    "write": "input_cache_write",
-    "write_long": "input_cache_write_1h",
-    "request": "request",
-    "search": "web_search",
-}
-"""OpenRouter's names of what `Prices` holds."""
+_BATCH: Final = ":batch"
 _FRESH_SECONDS = 3600.0
 _SHORTEST_BACKOFF_SECONDS = 30.0
 _LONGEST_BACKOFF_SECONDS = 1800.0
@@ -257,6 +252,11 @@ def read_models(wire: Any) -> dict[str, Model] | None:
     return {row.id: row for row in rows if row} or None
 
 
+def has_rows(wire: Any) -> bool:
+    """Whether a response lists anything."""
+    return bool(as_list(as_object(wire).get("data")))
+
+
 def read_zdr_ids(wire: Any) -> frozenset[str] | None:
     """Read the names of models in the response of GET /endpoints/zdr: ids, or canonical ids; None if there are none."""
     rows = map(as_object, as_list(as_object(wire).get("data")))
@@ -271,20 +271,18 @@ def _tokens(value: Any) -> int | None:
     return int(number) if number and number >= 1 else None
 
 
-def _price(value: Any) -> float | None:
-    """Dollars per token from a decimal string; a negative price marks a router whose price varies."""
-    number = None if value is None else as_number(value)
-    return number if number is not None and number >= 0 else None
-
-
 def _day(value: Any) -> str:
     """The day of an ISO date or time; empty for anything else."""
-    if not (day := as_text(value)[:10]):
+    if (day := as_text(value)[:10]) in {"", _NEVER}:
         return ""
     try:
         return date.fromisoformat(day).isoformat()
     except ValueError:
         return ""
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _words(value: Any) -> list[str]:
@@ -307,13 +305,28 @@ def _read_row(row: Any) -> Model | None:
         input_modalities=frozenset(_words(architecture.get("input_modalities"))),
         output_modalities=frozenset(_words(architecture.get("output_modalities"))),
         supported_parameters=frozenset(parameters),
-        prices=Prices(**{name: _price(pricing.get(field)) for name, field in _PRICES.items()}),
+        prices=read_prices(fields.get("pricing")),
         reasons=isinstance(fields.get("reasoning"), dict)
         or not {"reasoning", "include_reasoning"}.isdisjoint(parameters),
         supported_efforts=tuple(_words(reasoning.get("supported_efforts"))) or None,
-        reasoning_is_mandatory=reasoning.get("mandatory") is True,
+        reasoning_is_mandatory=_flag(reasoning.get("mandatory")),
         description=as_text(fields.get("description")),
         created=_tokens(fields.get("created")) or 0,
         expires=_day(fields.get("expiration_date")),
         canonical_id=as_text(fields.get("canonical_slug")),
+        alias_of=as_text(as_object(fields.get("alias_target")).get("slug")),
+        is_chat=_is_chat(fields, pricing, architecture),
     )
+
+
+def _is_chat(fields: Mapping[str, Any], pricing: Mapping[str, Any], architecture: Mapping[str, Any]) -> bool:
+    """Whether /responses answers for a row.
+
+    It does not for batches, which are answered within a day; for speech, which has voices; for transcription, which has
+    no price of an output; and for pictures and videos that only endpoints of their own make, without a price by tokens.
+    """
+    outputs = _words(architecture.get("output_modalities"))
+    is_batch = as_text(fields.get("id")).endswith(_BATCH)
+    has_one_price = "prompt" in pricing and "completion" not in pricing
+    has_no_price = bool(outputs and pricing) and "text" not in outputs and "prompt" not in pricing
+    return not (is_batch or as_list(fields.get("supported_voices")) or has_one_price or has_no_price)

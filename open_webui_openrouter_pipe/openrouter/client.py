@@ -295,6 +295,7 @@ def _headers(settings: ClientSettings, content: EncodedBody | None, *, is_stream
         "Authorization": f"Bearer {key}" if key else "",
         "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Title": quote(settings.title, safe=_HEADER_CHARACTERS, errors="replace"),
+        "X-OpenRouter-Metadata": "enabled" if content else "",
         "x-anthropic-beta": ",".join(settings.betas),
         "Accept": "text/event-stream" if is_streamed else "application/json",
         "Content-Type": "application/json" if content else "",

@@ -91,6 +91,19 @@ class Connections(httpx.AsyncHTTPTransport):
         self._pool = _Pool(ssl_context=tls, keepalive_expiry=IDLE_SECONDS)
 
 
+def open_client(transport: httpx.AsyncBaseTransport | None, *, has_proxy: bool) -> httpx.AsyncClient:
+    """Return a client without a limit of connections; `transport` replaces the network.
+
+    Behind a proxy of the environment httpx's own pools are used, which find their way there.
+    """
+    if transport or not has_proxy:
+        return httpx.AsyncClient(transport=transport or Connections())
+    limits = httpx.Limits(
+        max_connections=None, max_keepalive_connections=MAX_IDLE, keepalive_expiry=IDLE_SECONDS
+    )
+    return httpx.AsyncClient(limits=limits)
+
+
 class _Pool(httpcore.AsyncConnectionPool):
     """Gives each request the connection that was used last, or a new one."""
 

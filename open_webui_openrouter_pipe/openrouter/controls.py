@@ -1,6 +1,6 @@
 """What administrators and users have switched, in the parameters of a call.
 
-Pure. Owns which of it a chat, a task and a summary get, what users may set themselves, which providers may answer, and
+Pure. Owns which of it a chat and a summary get, what users may set themselves, which providers may answer, and
 for how long they keep a chat. What each parameter is says the table in `fields`; `search` offers the tools of a search.
 """
 
@@ -14,9 +14,8 @@ from typing import Any, Final, Literal
 from ..conversation.budget import smallest_known
 from ..errors import ConfigurationError
 from ..history.artifacts import ANTHROPIC, model_family
-from ..money.prices import KEPT_LONG_SECONDS, KEPT_SECONDS, NO_PRICES
+from ..money.prices import KEPT_LONG_SECONDS, KEPT_SECONDS, NO_PRICES, cache_prices
 from ..planning.planner import ModelTerms
-from ..planning.simulate import CachePrices
 from ..ports import SEARCH_VARIANT, Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..summaries.prompt import SUMMARY_SCHEMA
@@ -46,10 +45,6 @@ SERVER_TOOLS: Final = "server_tools"
 """The name by which the tools that OpenRouter or a provider runs are allowed; each call of them costs extra."""
 _FLEX_VENDORS: Final = frozenset({"openai", "google"})
 """Whose models OpenRouter offers in the tier `flex`."""
-_ANSWERING_TASKS: Final = frozenset({"moa_response_generation"})
-"""Tasks that write what the user reads as an answer: the merge of several models' answers."""
-_OF_TASKS: Final = frozenset(each.name for each in PARAMETERS if each.tasks == "all")
-_OF_ANSWERS: Final = frozenset(each.name for each in PARAMETERS if each.tasks != "none")
 _OF_SUMMARIES: Final = frozenset(each.name for each in PARAMETERS if each.summaries == "all")
 _DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
 _PRICE_POLICIES: Final = frozenset({"max_price", "quantizations"})
@@ -157,7 +152,7 @@ def routed(parameters: Mapping[str, Any], controls: ControlSettings) -> Mapping[
     return {**parameters, "provider": strictest(controls.provider, as_object(parameters.get("provider")))}
 
 
-# --- what a chat, a user, a task and a summary get
+# --- what a chat, a user and a summary get
 
 
 def chat_parameters(
@@ -203,7 +198,7 @@ def beta_features(controls: ControlSettings, model: Model | None, *, has_tools: 
     """Return what of Anthropic's betas helps a request: thinking between the calls of its tools."""
     if not (controls.interleaves_thinking and has_tools and model and model.reasons):
         return ()
-    is_able = model_family(model.id) == ANTHROPIC and _WITHOUT_INTERLEAVING not in model.id
+    is_able = model_family(model.id) == ANTHROPIC and _WITHOUT_INTERLEAVING not in model.real_id
     return (INTERLEAVED_THINKING,) if is_able else ()
 
 
@@ -262,13 +257,6 @@ def cheaper_parameters(
     return parameters
 
 
-def task_parameters(parameters: Mapping[str, Any], task: str = "") -> Mapping[str, Any]:
-    """Return the parameters of one of the host's tasks, such as a title; of an answer among them, as of an answer."""
-    is_answer = task in _ANSWERING_TASKS
-    kept = _OF_ANSWERS if is_answer else _OF_TASKS
-    return {name: parameters[name] for name in parameters if name in kept} | ({} if is_answer else _EFFORT)
-
-
 def summary_parameters(
     parameters: Mapping[str, Any], *, model_id: str, writer_id: str, held: Mapping[str, Any]
 ) -> Mapping[str, Any]:
@@ -308,13 +296,12 @@ def shares_cache(setting: str, terms: ModelTerms) -> bool:
 def model_terms(model_id: str, models: Sequence[Model | None], *, output_tokens: int | None) -> ModelTerms:
     """Return the terms of the model that is asked, the first one, with the smallest sizes of all that may answer."""
     asked = models[0]
-    prices = asked.prices if asked else NO_PRICES
     known = [model for model in models if model]
     return ModelTerms(
         model_id,
         smallest_known([model.context_tokens for model in known]),
         output_tokens,
-        CachePrices.of(prices.input, prices.read, prices.write),
+        cache_prices(asked.prices if asked else NO_PRICES),
         max_output_tokens=smallest_known([model.max_output_tokens for model in known]),
     )
 

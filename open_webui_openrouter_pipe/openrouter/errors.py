@@ -1,6 +1,6 @@
 """Failures of OpenRouter and its providers become errors of ours, each with one clear line for the user.
 
-A table decides, the first match wins: texts that name a cause, then codes and statuses. The line says what
+A table decides: words of machines first, then texts (both stand in `refusals.txt`), then statuses. The line says what
 happened, what to do and for how long, to users and to administrators in their own words; what the server said is
 quoted briefly. Owns the redaction: no key, header, address or account id of anyone reaches a user or a log through
 here.
@@ -9,11 +9,13 @@ here.
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
@@ -29,7 +31,9 @@ from ..errors import (
     ProviderUnavailable,
     RateLimited,
     ReasoningRejected,
+    Remedy,
     RequestRejected,
+    RequestTooLarge,
     StreamBroken,
 )
 from ..responses.failure import Failure
@@ -39,6 +43,8 @@ from .fields import OMISSIBLE
 _READ_CHARACTERS = 4000
 """Of any text of the server's; nothing behind them is read, quoted or logged."""
 _NAME_CHARACTERS = 40
+_WORD_CHARACTERS = 80
+_MOST_SUGGESTED: Final = 3
 _QUOTE_CHARACTERS = 160
 _DETAIL_CHARACTERS = 1000
 _LONGEST_WAIT_SECONDS = 31 * 86_400
@@ -60,14 +66,29 @@ _WINDOW = re.compile(
     r"(?: is| of|:)? ?\(?(?P<limit>\d[\d,]{2,14})|> (?P<maximum>\d[\d,]{2,14}) maximum"
 )
 """How OpenRouter, OpenAI, Google and Anthropic name the window."""
+_NUMBERS: Final = {
+    "no_credits": ("no_credits_numbers", _CREDIT_NUMBERS),
+    "too_long": ("too_long_numbers", _WINDOW_NUMBERS),
+}
+"""The lines that say more where the server names numbers, and how it does."""
 _SUPPORTED_VALUES = re.compile(
-    r"(?i)supported values are:? (?P<values>['\"`\w]+(?:,? (?:and )?['\"`\w]+){0,10})"
+    r"(?i)supported (?:values|levels)(?: are)?:? (?P<values>['\"`\w]+(?:,? (?:and )?['\"`\w]+){0,10})"
 )
 _UNSUPPORTED = re.compile(
     r"(?i)(?:unsupported (?:parameter|value):? |unknown (?:parameter|name):? |^)['\"`](?P<quoted>[a-z_.]{2,40})['\"`]"
     r"|(?m:^)(?P<path>[a-z_.]{2,40}): extra inputs are not permitted"
 )
 """How OpenAI, Google and Anthropic name a parameter that a model does not take."""
+_OUTPUT_LIMIT = re.compile(
+    r"max_output_tokens'?: integer below minimum value.{0,40}>= (?P<least>\d{1,9})"
+    r"|max_tokens: \d{1,9} > (?P<most>\d{1,9}), which is the maximum"
+    r"|(?i:max_(?:completion_|output_)?tokens).{0,200}?"
+    r"(?:supports at most|less than or equal to) [`'\"]?(?P<limit>[\d,]{1,12})"
+)
+"""How OpenAI names the least output, and Anthropic, OpenAI and Groq the most."""
+_NO_THINKING: Final[Mapping[str, Any]] = {"effort": "none"}
+_NO_MATTER: Final = str.maketrans({"_": " ", **dict.fromkeys("`'\"", "")})
+"""What makes no difference between two wordings."""
 _AVAILABILITY: Final = frozenset(
     {
         *("model_not_found", "model_deprecated", "free_variant_ended", "region_restricted"),
@@ -81,6 +102,7 @@ _SECRETS = re.compile(
       \b sk-[a-z0-9_-]{6,}                                  # API keys of OpenRouter and of providers
     | \b bearer \s+ [a-z0-9._~+/=-]+                        # Authorization headers
     | \b authorization ["']? \s* [:=] \s* ["']? [^"',;\n]+
+    | (?<= /keys/ ) [a-z0-9]{16,}                           # the hash of a key, in its address
     | \b api[_-]?key ["']? \s* [:=] \s* ["']? [^\s"',;]+
     | (?<![a-z0-9._%+-]) [a-z0-9._%+-]++ @ [a-z0-9-]++ (?: \. [a-z0-9-]++ )++     # e-mail addresses
     | \b (?: user | org | acct ) [_-] [a-z0-9]{8,}          # account ids
@@ -122,9 +144,13 @@ def to_error(
         broken.passes = True
         return broken
     wait_seconds = retry_after_seconds if retry_after_seconds is not None else failure.retry_after_seconds
-    rule = next((rule for rule in RULES if rule.applies(failure)), UNKNOWN)
-    name = _OF_OWN_KEY.get(rule.error, rule.notice) if is_own_key else rule.notice
-    user_line, admin_line = (_line(say, name, failure, wait_seconds) for say in (notice, admin_notice))
+    rule = rule_of(failure)
+    name = _OF_OWN_KEY.get(rule.error, rule.notice) if is_own_key and not rule.passes else rule.notice
+    lines = (_line(say, name, failure, wait_seconds) for say in (notice, admin_notice))
+    if named := failure.fallback_models[:_MOST_SUGGESTED]:
+        models = ", ".join(_shortened(redact(each, api_key=api_key), _WORD_CHARACTERS) for each in named)
+        lines = (notice("with_suggestion", line=line, models=models) for line in lines)
+    user_line, admin_line = lines
     facts = (failure.status, failure.code, failure.limit, failure.availability, failure.message, failure.raw)
     error = rule.error(
         user_line,
@@ -132,15 +158,32 @@ def to_error(
         detail=_shortened(" | ".join(str(fact) for fact in facts if fact), _DETAIL_CHARACTERS),
         retry_after_seconds=wait_seconds,
     )
-    error.passes = rule.passes
+    error.passes = rule.passes if failure.retryable is None else failure.retryable
+    error.remedy = rule.remedy
+    _add_particulars(error, rule, failure)
+    return error
+
+
+def _add_particulars(error: ProviderError, rule: Rule, failure: Failure) -> None:
+    """Add what a program can do about the error."""
     said = f"{failure.raw}\n{failure.message}"
     if isinstance(error, ContextTooLong) and (named := _WINDOW.search(said)):
-        error.limit_tokens = int((named["limit"] or named["maximum"]).replace(",", ""))
-    if isinstance(error, EffortRejected) and (listed := _SUPPORTED_VALUES.search(said)):
+        error.limit_tokens = _read_number(named["limit"] or named["maximum"])
+    elif isinstance(error, EffortRejected) and (listed := _SUPPORTED_VALUES.search(said)):
         error.supported_efforts = tuple(re.findall(r"\w+", listed["values"].replace(" and ", " ")))
-    if isinstance(error, ParameterRejected):
+    elif isinstance(error, PaymentRequired):
+        error.affordable_tokens = _numbers(_CREDIT_NUMBERS, failure).get("affordable")
+    elif isinstance(error, ReasoningRejected):
+        error.is_missing = rule.notice == "reasoning_missing"
+    elif rule.notice in {"output_too_short", "output_too_long"} and isinstance(error, ParameterRejected):
+        named = _OUTPUT_LIMIT.search(said)
+        thinks_too_much = rule.notice == "output_too_short" and not named
+        error.parameter = "reasoning" if thinks_too_much else "max_output_tokens"
+        error.value = _NO_THINKING if thinks_too_much else None
+        if named:
+            error.value = _read_number(named["least"] or named["most"] or named["limit"])
+    elif isinstance(error, ParameterRejected):
         error.parameter = _rejected_parameter(failure)
-    return error
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -186,10 +229,10 @@ def _line(say: Callable[..., str], name: str, failure: Failure, wait_seconds: fl
     """
     if name == "moderated" and failure.reasons:
         return say("moderated_reasons", reasons=_shortened(", ".join(failure.reasons), _QUOTE_CHARACTERS))
-    if name == "no_credits" and (found := _CREDIT_NUMBERS.search(failure.message)):
-        return say("no_credits_numbers", **_numbers(found))
-    if name == "too_long" and (found := _WINDOW_NUMBERS.search(failure.message)):
-        return say("too_long_numbers", **_numbers(found))
+    with_numbers, numbers = _NUMBERS.get(name, (name, None))
+    if numbers and (found := _numbers(numbers, failure)):
+        limit, affordable = found.get("limit"), found.get("affordable")
+        return say(with_numbers, requested=found["requested"], limit=limit, affordable=affordable)
     if name == "no_endpoint" and failure.availability in _AVAILABILITY:
         name = failure.availability
     unknown = "wait_tomorrow" if name == "free_daily_limit" else "wait_unknown"
@@ -202,9 +245,19 @@ def _line(say: Callable[..., str], name: str, failure: Failure, wait_seconds: fl
     return say(name, provider=provider, quote=quoted, wait=wait)
 
 
-def _numbers(found: re.Match[str]) -> dict[str, int]:
-    """The numbers that the server named."""
-    return {name: int(digits.replace(",", "") or 0) for name, digits in found.groupdict().items()}
+def _numbers(named: re.Pattern[str], failure: Failure) -> dict[str, int]:
+    """The numbers that the server named; where several providers were asked, the smallest that can be paid."""
+    texts = filter(None, (failure.message, failure.raw, *failure.earlier))
+    found = [
+        {name: _read_number(digits) for name, digits in match.groupdict().items()}
+        for match in map(named.search, texts)
+        if match
+    ]
+    return min(found, key=lambda numbers: numbers.get("affordable", 0), default={})
+
+
+def _read_number(digits: str) -> int:
+    return int(digits.replace(",", "") or 0)
 
 
 def _wait_text(seconds: float) -> str:
@@ -231,119 +284,156 @@ def _rejected_parameter(failure: Failure) -> str:
     return next((name for name in names if name in OMISSIBLE), "")
 
 
+def _names_effort(failure: Failure) -> bool:
+    return failure.parameter in {"reasoning.effort", "reasoning_effort"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wordings:
+    """How a kind of failure is told: by words of machines, and by texts, as the pieces that stand in them in order.
+
+    `texts` are (who was seen to say it, pieces); "any" are words that many might use.
+    """
+
+    codes: frozenset[str] = frozenset()
+    texts: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = ()
+
+    def are_in(self, said: str) -> bool:
+        """Whether one of the texts is in a plain one; takes as long as reading it, whatever it holds."""
+        return any(_holds(said, pieces) for _, pieces in self.texts)
+
+
+def _holds(said: str, pieces: Sequence[str]) -> bool:
+    at = 0
+    for piece in pieces:
+        at = said.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().translate(_NO_MATTER).split())
+
+
+def read_wordings(lines: Sequence[str]) -> dict[str, Wordings]:
+    """Read the lines of `refusals.txt`, by the names of its sections."""
+    read: dict[str, Wordings] = {}
+    for line in lines:
+        if line.startswith("["):
+            name = line.strip("[]")
+            read[name] = Wordings()
+        elif line and not line.startswith("#"):
+            who, words = line.split(": ", 1)
+            known = read[name]
+            if who == "codes":
+                read[name] = replace(known, codes=known.codes.union(words.split()))
+            else:
+                said = frozenset(who.split(", ")), tuple(map(_plain, words.split(" ... ")))
+                read[name] = replace(known, texts=(*known.texts, said))
+    return read
+
+
+_NO_WORDINGS: Final = Wordings()
+WORDINGS: Final = read_wordings((pkgutil.get_data(__package__, "refusals.txt") or b"").decode().splitlines())
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An error class and the name of its line, for failures with one of the statuses or codes, or with a text.
+    """An error class and the name of its line, for failures with these wordings, or with one of the statuses.
 
-    `condition` must hold as well where there is one. `passes`: the same request may succeed a little later.
+    `wordings` is the section of the file, by default the one of that name. `condition` must hold beside the status
+    where there is one. `passes`: the same request may succeed a little later. `remedy`: see `ProviderError`.
     """
 
     error: type[ProviderError]
     notice: str
     statuses: Collection[int] = ()
-    codes: Collection[str] = ()
-    text: str = ""
     passes: bool = False
-    condition: Callable[[Failure], bool] = lambda _: True
+    remedy: Remedy = ""
+    condition: Callable[[Failure], bool] | None = None
+    wordings: str = ""
 
-    def applies(self, failure: Failure) -> bool:
-        """Whether the failure is of this kind."""
-        if not self.condition(failure):
-            return False
-        if failure.status in self.statuses or any(
-            code in self.codes for code in (failure.code, failure.availability, failure.limit)
-        ):
-            return True
-        said = f"{failure.message}\n{failure.raw or ''}"
-        return bool(self.text and re.search(self.text, said, re.IGNORECASE))
+    @property
+    def section(self) -> str:
+        """The name of its wordings."""
+        return self.wordings or self.notice
 
 
 RULES: Final = (
-    Rule(
-        ReasoningRejected,
-        "reasoning_not_accepted",
-        text=r"invalid.{0,20}signature.{0,40}thinking"
-        r"|thinking.{0,80}(cannot be modified|signature)"
-        r"|encrypted content.{0,200}could not be (verified|decrypted)"
-        r"|was provided without its required following item"
-        r"|invalid_encrypted_content|thought_?signature",
-    ),
-    # Amazon's words for its limit of a rate
-    Rule(
-        RateLimited,
-        "provider_busy",
-        text=r"too many (input )?tokens.{0,20}(per (minute|day)|please wait)",
-        passes=True,
-    ),
-    Rule(
-        ContextTooLong,
-        "too_long",
-        codes=("context_length_exceeded", "token_limit_exceeded"),
-        text=r"maximum context length|context length exceeded|context window|prompt is too long"
-        r"|input token count.{0,60}exceeds|too many (input )?tokens",
-    ),
-    Rule(
-        EffortRejected,
-        "effort_rejected",
-        (400, 422),
-        condition=lambda failure: failure.parameter in {"reasoning.effort", "reasoning_effort"},
-    ),
+    Rule(ReasoningRejected, "reasoning_missing"),
+    Rule(ReasoningRejected, "reasoning_not_accepted"),
+    Rule(PaymentRequired, "key_limit_reached"),
+    Rule(PaymentRequired, "budget_in_use", passes=True),
+    Rule(PaymentRequired, "prompt_unaffordable"),
+    Rule(PaymentRequired, "no_credits", (402,)),
+    Rule(RateLimited, "free_daily_limit"),
+    Rule(RateLimited, "free_limit", passes=True),
+    Rule(RateLimited, "provider_busy", passes=True),
+    Rule(ParameterRejected, "output_too_short"),
+    Rule(ParameterRejected, "output_too_long"),
+    Rule(ContextTooLong, "too_long"),
+    Rule(RequestRejected, "history_rejected", remedy="words"),
+    Rule(EffortRejected, "effort_rejected", (400, 422), condition=_names_effort),
+    Rule(RequestRejected, "schema_rejected"),
     Rule(
         ParameterRejected,
         "parameter_rejected",
         (400, 422),
         condition=lambda failure: bool(_rejected_parameter(failure)),
     ),
-    Rule(
-        ProviderUnavailable,
-        "provider_unavailable",
-        codes=("model_unavailable_upstream", "capacity_exhausted", "temporarily_unavailable"),
-        passes=True,
-    ),
-    Rule(ModelNotFound, "model_not_found", text=r"is not a valid model id"),
-    Rule(ModelNotFound, "no_tool_provider", text=r"no endpoints found that support tool"),
-    Rule(
-        ModelNotFound,
-        "no_attachment_provider",
-        text=r"no endpoints found that support (image|file|audio|video|pdf)",
-    ),
-    Rule(ModelNotFound, "no_allowed_provider", text=r"no allowed providers"),
-    Rule(
-        AccessDenied,
-        "moderated",
-        codes=(
-            *("content_policy_violation", "image_content_policy_violation", "misalignment_policy_violation"),
-            *("bio_policy", "cyber_policy"),
-        ),
-        text=r"requires moderation|was flagged",
-    ),
-    Rule(AccessDenied, "model_refused", codes=("refusal",)),
-    Rule(AccessDenied, "data_residency", codes=("data_residency_mismatch",)),
-    Rule(
-        RequestRejected,
-        "image_unusable",
-        codes=(
-            *("invalid_image", "invalid_image_format", "invalid_base64_image", "invalid_image_url"),
-            *("invalid_image_mode", "image_too_large", "image_too_small", "image_parse_error"),
-            *("image_file_too_large", "unsupported_image_format", "unsupported_image_media_type"),
-            *("empty_image_file", "failed_to_download_image", "image_download_failed"),
-            *("image_file_not_found", "image_not_found"),
-        ),
-    ),
-    Rule(RequestRejected, "output_too_long", codes=("max_tokens_exceeded",)),
+    Rule(ModelNotFound, "no_tool_provider"),
+    Rule(ModelNotFound, "no_attachment_provider", remedy="words"),
+    Rule(ModelNotFound, "no_endpoint", remedy="words", wordings="no_cache_provider"),
+    Rule(ModelNotFound, "no_allowed_provider"),
+    Rule(ModelNotFound, "privacy_restricted"),
+    Rule(ModelNotFound, "model_not_found"),
+    Rule(AccessDenied, "moderated"),
+    Rule(AccessDenied, "model_refused"),
+    Rule(AccessDenied, "data_residency"),
+    Rule(RequestRejected, "image_unusable", remedy="words"),
+    Rule(RequestRejected, "file_unusable", remedy="words"),
     Rule(AuthenticationFailed, "key_rejected", (401,)),
-    Rule(PaymentRequired, "key_limit_reached", text=r"key limit exceeded"),
-    Rule(PaymentRequired, "no_credits", (402,)),
-    Rule(AccessDenied, "access_denied", (403,)),
-    Rule(ModelNotFound, "no_endpoint", (404,), _AVAILABILITY),
-    Rule(RateLimited, "free_daily_limit", codes=("openrouter_free_tier_daily",), text=r"free-models-per-day"),
-    Rule(RateLimited, "free_limit", text=r"free-models-per-min", passes=True),
-    Rule(RateLimited, "provider_busy", (429,), ("rate_limit_exceeded",), passes=True),
-    Rule(ProviderUnavailable, "provider_slow", (408, 504, 524), ("vector_store_timeout",), passes=True),
+    Rule(ProviderUnavailable, "provider_unavailable", passes=True, remedy="any", wordings="upstream_error"),
+    Rule(ProviderUnavailable, "provider_slow", (408, 504, 524), passes=True),
     Rule(ProviderUnavailable, "provider_overloaded", (503, 529), passes=True),
     Rule(ProviderUnavailable, "provider_unavailable", range(500, 600), passes=True),
-    Rule(RequestRejected, "request_too_large", (413,), ("string_too_long",)),
-    Rule(RequestRejected, "request_rejected", range(400, 500)),
+    Rule(AccessDenied, "access_denied", (403,)),
+    Rule(ModelNotFound, "no_endpoint", (404,)),
+    Rule(RateLimited, "provider_busy", (429,), passes=True),
+    Rule(RequestTooLarge, "request_too_large", (413,)),
+    Rule(RequestRejected, "request_rejected", range(400, 500), remedy="any"),
 )
 """Of the documented failures, in the order in which they are recognized."""
 UNKNOWN: Final = Rule(ProviderError, "provider_error")
+_NARROW: Final[Mapping[int, tuple[type[ProviderError], ...]]] = {
+    401: (AuthenticationFailed,),
+    402: (PaymentRequired,),
+    403: (AccessDenied, PaymentRequired),
+    404: (ModelNotFound,),
+    429: (RateLimited, PaymentRequired, ProviderUnavailable),
+    **dict.fromkeys(range(500, 600), (ProviderUnavailable, ContextTooLong, ReasoningRejected)),
+}
+"""What failures with these statuses can be, whatever their texts say: these may quote anything."""
+
+
+def rule_of(failure: Failure, wordings: Mapping[str, Wordings] = WORDINGS) -> Rule:
+    """Return the rule of a failure: by words of machines, then by texts, then by its status alone."""
+    codes = {failure.code, failure.raw_code, failure.availability, failure.limit}
+    texts = (failure.message, failure.raw, failure.code, failure.raw_code)
+    said = _plain("\n".join(filter(None, texts)))
+    possible = _NARROW.get(failure.status or 0, (ProviderError,))
+    known = [(rule, wordings.get(rule.section, _NO_WORDINGS)) for rule in RULES]
+    by_code = (rule for rule, words in known if words.codes & codes)
+    by_text = (
+        rule
+        for rule, words in known
+        if issubclass(rule.error, possible)
+        and (
+            words.are_in(said)
+            or (rule.condition and failure.status in rule.statuses and rule.condition(failure))
+        )
+    )
+    by_status = (rule for rule in RULES if failure.status in rule.statuses and not rule.condition)
+    return next(chain(by_code, by_text, by_status), UNKNOWN)

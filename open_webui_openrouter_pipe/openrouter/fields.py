@@ -167,7 +167,7 @@ PARAMETERS: Final = (
     _naming("prompt_cache_key", _identifier),
     Parameter("prompt_cache_options", _object, restricted=True, omissible=("prompt_cache_options",)),
     Parameter("cache_control", _object, restricted=True),
-    _naming("session_id", _identifier),
+    _naming("session_id", _identifier, summaries="all"),
     _naming("user", _identifier, summaries="all"),
     _naming("safety_identifier", _identifier, summaries="all"),
     _naming("metadata", _metadata),

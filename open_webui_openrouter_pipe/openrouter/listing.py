@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -18,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from ..errors import (
+    AccessDenied,
     AuthenticationFailed,
     ConfigurationError,
     ConnectionFailed,
@@ -31,12 +33,14 @@ from ..words.lines import notice
 from .catalog import (
     KEY_PATH,
     MODELS_PATH,
+    OWN_MODELS_PATH,
     ZDR_PATH,
     Fetch,
     FetchFailure,
     KeyFacts,
     LastGood,
     Start,
+    has_rows,
     read_key,
     read_models,
     read_zdr_ids,
@@ -76,6 +80,15 @@ _LIST_FAILURES: Final[tuple[tuple[type[PipeError] | tuple[type[PipeError], ...],
     ((NotOpenRouter, ModelNotFound, RequestRejected), "not_openrouter"),
     (PipeError, "failing"),
 )
+_WITHOUT_OWN_LIST: Final = (
+    AccessDenied,
+    AuthenticationFailed,
+    ConfigurationError,
+    ModelNotFound,
+    NotOpenRouter,
+    RequestRejected,
+)
+"""Where a key has no list of its own, for want of a right or of the address, that of all models is read."""
 _NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
 _MAX_WORD_CHARACTERS: Final = 30
 _KEY_FRESH_SECONDS: Final = 300.0
@@ -127,12 +140,19 @@ def _list_trouble(failure: FetchFailure | None) -> Status:
     return Status(kind, failure.since)
 
 
+def _file(folder: Path | None, kind: str, *names: str) -> Path | None:
+    """Where the last list of a kind is kept for these names; no name can be read from it."""
+    digest = hashlib.sha256("\n".join(filter(None, names)).encode("utf-8", "surrogatepass"))
+    return folder / f"{kind}-{digest.hexdigest()}.json" if folder else None
+
+
 class ModelListing:
     """What OpenRouter says to one base URL and one key, and what the administrator offers of it.
 
     `rows` are the models by their ids, another object after each successful fetch, `zdr_ids` the names of those that
-    some endpoint serves without keeping data, and `key` is what the key may spend, None where there is no key. The last
-    good lists on disk serve every key, and are there after a restart.
+    some endpoint serves without keeping data, and `key` is what the key may spend, None where there is no key. With a
+    key, the models are those that its account's settings let answer. The last good lists are on disk, and there after
+    a restart; each key has its own.
     """
 
     def __init__(
@@ -142,7 +162,7 @@ class ModelListing:
         *,
         start: Start,
         base_url: str,
-        has_key: bool,
+        api_key: str,
         folder: Path | None = None,
     ) -> None:
         """`fetch` uses the key, `fetch_without_key` does not; `start` owns tasks, `folder` keeps the last lists."""
@@ -153,14 +173,22 @@ class ModelListing:
             except (AuthenticationFailed, ConfigurationError):  # OpenRouter's own lists need no key
                 return await fetch_without_key(path)
 
-        address = hashlib.sha256(base_url.encode("utf-8", "surrogatepass")).hexdigest()
-        models, zdr = (folder / f"{kind}-{address}.json" if folder else None for kind in ("models", "zdr"))
-        self.rows = LastGood(partial(fetch_list, MODELS_PATH), read_models, start=start, path=models)
+        async def fetch_models() -> Any:
+            if api_key:
+                with suppress(*_WITHOUT_OWN_LIST):
+                    own = await fetch(OWN_MODELS_PATH)
+                    if has_rows(own):
+                        return own
+            return await fetch_list(MODELS_PATH)
+
+        models = _file(folder, "models", base_url, api_key)
+        self.rows = LastGood(fetch_models, read_models, start=start, path=models)
+        zdr = _file(folder, "zdr", base_url)
         self.zdr_ids = LastGood(partial(fetch_list, ZDR_PATH), read_zdr_ids, start=start, path=zdr)
         key = LastGood(
             partial(fetch, KEY_PATH), self._read_key, start=start, fresh_seconds=_KEY_FRESH_SECONDS
         )
-        self.key = key if has_key else None
+        self.key = key if api_key else None
         self._chosen: tuple[object, object, OfferSettings, tuple[Model, ...]] | None = None
 
     @property
@@ -169,11 +197,13 @@ class ModelListing:
         return self.rows.value or _NO_MODELS
 
     def find(self, model_id: str) -> Model | None:
-        """Return a model by its id; variants (`:free`, `@preset/x`) and `~` aliases fall back to a base."""
+        """Return a model by its id or canonical id; variants (`:free`, `@preset/x`) and `~` aliases have a base."""
         plain = model_id.partition("@")[0]
         base = plain.partition(":")[0]
         names = (model_id, plain, base, base.removeprefix("~"), f"~{base}")
-        return next(filter(None, map(self.models.get, names)), None)
+        found = next(filter(None, map(self.models.get, names)), None)
+        dated = (row for row in self.models.values() if row.canonical_id in {plain, base} - {""})
+        return found or min(dated, key=lambda row: len(row.id), default=None)
 
     async def offered(self, offer: OfferSettings) -> tuple[Model, ...]:
         """Return the offered models, in the order and with the names that are shown."""

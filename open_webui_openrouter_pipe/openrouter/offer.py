@@ -110,12 +110,12 @@ def offered_models(
 ) -> tuple[Model, ...]:
     """Return the models that are offered, with the names that are shown: by provider, then the newest first.
 
-    Only models that write text or draw are offered, none where a filter is unknown, and none that keeps data where the
-    filter `zdr` is set; `zdr_ids` None says that it is not known which those are.
+    Only models that answer in a chat with text or pictures are offered, none where a filter is unknown, and none that
+    keeps data where the filter `zdr` is set; `zdr_ids` None says that it is not known which those are.
     """
     if offer.filters.unknown:
         return ()
-    known = {model.id: model for model in models if model.writes or model.draws}
+    known = {model.id: model for model in models if model.is_chat and (model.writes or model.draws)}
     chosen = [
         model
         for model in known.values()

@@ -31,7 +31,7 @@ NAME_CHARACTERS: Final = 48
 """Of what stands for a chat, a user or a message; OpenAI takes at most 64 as `prompt_cache_key`."""
 
 IdentityLevel = Literal["none", "session", "user", "trace"]
-"""How much is sent; each level includes those before it."""
+"""How much is sent beside the chat's `session_id`; each level includes those before it."""
 
 _LEVELS: Final[tuple[IdentityLevel, ...]] = get_args(IdentityLevel)
 _PARSER: Final = "file-parser"
@@ -99,12 +99,18 @@ def cache_key(secret: bytes, user_id: str, chat_id: str) -> str:
 def identity_parameters(
     level: IdentityLevel, origin: RequestOrigin, secret: bytes, *, task: str | None = None
 ) -> dict[str, Any]:
-    """Return the parameters that name the chat (`session_id`, `prompt_cache_key`), the user and the message."""
+    """Return the parameters that name the chat (`session_id`, `prompt_cache_key`), the user and the message.
+
+    By its `session_id` OpenRouter keeps a chat with one provider, where alone some signatures hold: each request of a
+    chat has it. What belongs to none, such as a title, has nothing that a provider would know again.
+    """
     included = _LEVELS[: _LEVELS.index(level) + 1]
     named: dict[str, Any] = {}
-    if "session" in included and origin.chat_id and task is None:
+    if origin.chat_id and task is None:
         key = cache_key(secret, origin.user_id, origin.chat_id)
-        named |= {"session_id": key, "prompt_cache_key": key}
+        named["session_id"] = key
+        if "session" in included:
+            named["prompt_cache_key"] = key
     if "user" in included and origin.user_id:
         named["user"] = _pseudonym(secret, "user", origin.user_id)
     if "trace" in included:
@@ -158,16 +164,28 @@ class Composer:
         self.offers_own_tools = bool(offered)
         self.max_output_tokens: int | None = body.get("max_output_tokens")
         """The limit of output that each request sets, None without one."""
+        self.reasoning: Mapping[str, Any] = as_object(body.get("reasoning"))
+        """How much the model thinks, as each request says it."""
         self.most_searches = most_searches(body, model_id)
         """How often each request may search the web."""
         self.has_added_input = "plugins" in body or self.most_searches > 0
         """Whether OpenRouter adds to the input, and bills that, too: by plugins, or by a web search."""
 
     def build(
-        self, items: Sequence[Item], marks: CacheMarks | None = None, *, omitted_tools: Collection[str] = ()
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        omitted_tools: Collection[str] = (),
+        thinks: bool = True,
     ) -> Request:
         """Join the parameters with an input; what is omitted cannot be the choice."""
         body = self._with_input(self._request.body, items, marks)
+        model = self._model
+        if not thinks and (
+            model.reasons and not model.reasoning_is_mandatory if model else "reasoning" in body
+        ):
+            body["reasoning"] = {"effort": "none"}
         if not has_to_search(body.get("tool_choice"), items):
             del body["tool_choice"]
         return replace(self._request, body=_without_tools(body, omitted_tools))

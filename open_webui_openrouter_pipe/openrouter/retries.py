@@ -2,39 +2,47 @@
 
 What passes by itself is asked again after a wait, by the server's word or by one that doubles, with a limit on the
 whole time and a line that counts down. What a model does not take is asked at once without it, or with what is nearest,
-and said. From the first output on everything is handed on as it comes, and nothing is asked again: the user would read
-it twice, and pay for it twice.
+and an answer that the credits do not last for with the limit that they do; both are said. From the first output on
+everything is handed on as it comes, and nothing is asked again: the user would read it twice, and pay for it twice.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from asyncio import sleep
+from asyncio import CancelledError, sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from random import random
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..errors import (
     ConnectionFailed,
     EffortRejected,
     ParameterRejected,
+    PaymentRequired,
     PipeError,
     RateLimited,
     StreamBroken,
 )
-from ..ports import Event, Notice, RequestBody, Responses, Show
+from ..ports import WAITED, Event, Notice, RequestBody, Responses, Show
+from ..responses.effects import read_usage
 from ..responses.failure import Failure, has_output, is_failure, read_failure
-from ..responses.values import as_number, as_object, as_text
+from ..responses.values import as_count, as_object
 from ..words.lines import notice
 from .fields import nearest_effort, value_at, with_value
 
 ATTEMPTS: Final = 3
 MAX_CHANGES: Final = 3
 """How many parameters are changed or omitted in one request, one after the other."""
+LEAST_ANSWER_TOKENS: Final = 512
+"""An answer that the credits are enough for; below, one would end before it says anything."""
+LEAST_THINKING_TOKENS: Final = 1_024
+"""Anthropic's least; a model that thinks needs it besides, unless the request says how much it thinks."""
+MOST_RAISED_TOKENS: Final = 64
+"""Up to here, an answer that may not be so short may be longer than was asked for."""
 JITTER_SHARE: Final = 0.25
 """Added by chance, so that those who were turned away together do not come back together."""
 SHOWN_FROM_SECONDS: Final = 1.0
@@ -42,12 +50,16 @@ COUNTDOWN_SECONDS: Final = 5.0
 
 _PASSING: Final[tuple[tuple[type[PipeError], str, float], ...]] = (
     (RateLimited, "retry_busy", 2.0),
+    (PaymentRequired, "retry_in_flight", 2.0),
     (ConnectionFailed, "retry_unreachable", 0.5),
     (StreamBroken, "retry_lost", 0.5),
     (PipeError, "retry_unavailable", 2.0),
 )
 """What passes, the line that is shown meanwhile, and the seconds before the second attempt: what is lost need not
 recover. Each further wait is twice as long."""
+
+_Change: TypeAlias = tuple[str, Any, str]
+"""A path in the body, what stands there from now on (nothing for None), and what is said of it."""
 
 _log = logging.getLogger(__name__)
 
@@ -74,15 +86,19 @@ class RetryingResponses:
                     if not attempts.may_pass(error):
                         raise
                 else:
-                    usage = as_object(as_object(beginning[-1].get("response")).get("usage"))
+                    usage = read_usage(as_object(beginning[-1].get("response")).get("usage"))
                     is_billed = bool(
-                        as_number(usage.get("cost"))
-                    )  # the bill of a failed attempt is handed on
+                        usage and usage.is_billed
+                    )  # then the failure is handed on, with its bill
                     if failure is None or is_billed or not attempts.may_pass(self._inner.explain(failure)):
                         async with aclosing(_joined(beginning, events)) as joined:
                             yield joined
                         return
-            await attempts.prepare()
+            try:
+                await attempts.prepare()
+            except CancelledError as stopped:
+                stopped.args = (WAITED,)
+                raise
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
         """Return the response object, as the inner port does."""
@@ -117,8 +133,12 @@ class _Attempts:
     def may_pass(self, error: PipeError) -> bool:
         """Plan the next attempt after this error; return whether there is one."""
         self.wait_seconds, self.line, self.reason = 0.0, "", ""
-        if isinstance(error, EffortRejected | ParameterRejected) and len(self.changed) < MAX_CHANGES:
-            return self._change(error)
+        if len(self.changed) < MAX_CHANGES and (change := self._change_for(error)):
+            path, used, self.line = change
+            self.changed.add(path)
+            self.body = with_value(self.body, path, used)
+            _log.info("asked again with %r for %s: %s", used, path, error)
+            return True
         if not (error.passes and self.limit_seconds) or self.count >= ATTEMPTS:
             return False
         reason, first_seconds = next((line, wait) for kind, line, wait in _PASSING if isinstance(error, kind))
@@ -149,23 +169,46 @@ class _Attempts:
         if self.show and self.line:
             await self.show(Notice(self.line))
 
-    def _change(self, error: EffortRejected | ParameterRejected) -> bool:
-        """Change the body; False when it does not hold what the error names, or no longer."""
-        path = error.parameter if isinstance(error, ParameterRejected) else "reasoning.effort"
+    def _change_for(self, error: PipeError) -> _Change | None:
+        """Return what to change; None where the body does not hold what the error names, or where it was changed."""
+        if isinstance(error, PaymentRequired):
+            return self._affordable(error.affordable_tokens or 0)
+        path = error.parameter if isinstance(error, ParameterRejected) else ""
+        if isinstance(error, EffortRejected):
+            path = "reasoning.effort" if value_at(self.body, "reasoning.effort") else "reasoning.enabled"
         asked = value_at(self.body, path)
         if asked is None or path in self.changed:
-            return False
-        self.changed.add(path)
-        used = None
-        if isinstance(error, EffortRejected):
-            used = nearest_effort(as_text(asked), [name for name in error.supported_efforts if name != asked])
-            name = "effort_replaced" if used else "effort_omitted"
-            self.line = notice(name, asked=asked, used=used)
-        else:
-            self.line = notice("parameter_omitted", name=path)
-        self.body = with_value(self.body, path, used)
-        _log.info("asked again without what was refused, %s: %s", path, error)
-        return True
+            return None
+        if isinstance(error, ParameterRejected):
+            return _replaced(path, asked, error.value)
+        effort = asked if isinstance(asked, str) else "none"
+        supported = getattr(error, "supported_efforts", ())
+        used = nearest_effort(effort, [name for name in supported if name != effort])
+        return path, used, notice("effort_replaced" if used else "effort_omitted", asked=effort, used=used)
+
+    def _affordable(self, tokens: int) -> _Change | None:
+        """Return the limit of an answer that the credits are enough for, if it would say anything."""
+        path, reasoning = "max_output_tokens", as_object(self.body.get("reasoning"))
+        thinks = (
+            bool(reasoning) and reasoning.get("effort") != "none" and reasoning.get("enabled") is not False
+        )
+        thinking_tokens = (as_count(reasoning.get("max_tokens")) or LEAST_THINKING_TOKENS) if thinks else 0
+        asked = as_count(self.body.get(path))
+        is_enough = tokens >= LEAST_ANSWER_TOKENS + thinking_tokens and (asked is None or tokens < asked)
+        if path in self.changed or not is_enough:
+            return None
+        return path, tokens, notice("output_affordable", used=tokens)
+
+
+def _replaced(path: str, asked: Any, value: Any) -> _Change | None:
+    """Return what is asked for in the place of a value; None where that would be dearer."""
+    if value is None:
+        return path, None, notice("parameter_omitted", name=path)
+    if not isinstance(value, int):
+        return path, value, notice("thinking_omitted")
+    if value > max(asked, MOST_RAISED_TOKENS):
+        return None
+    return path, value, notice("parameter_replaced", name=path, asked=asked, used=value)
 
 
 async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Failure | None]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, cast
 
 from ..conversation.budget import BUILT_IN_TOOLS, Budget, ContextShare, Strategy
 from ..conversation.conversation import Conversation, DigestedItem, digest_item
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts, truncate_to_tokens
+from ..history.artifacts import ANTHROPIC, maker_of
 from ..recall.search import TextIndex
 from ..responses.items import Item
 from ..summaries.segments import SummaryTarget
@@ -38,6 +40,7 @@ from .simulate import (
     BreakReason,
     Cutoffs,
     Policy,
+    PrefixBreak,
     SimulatedRequest,
     Simulation,
     SimulationTerms,
@@ -357,7 +360,8 @@ class Draft:
         previous, opens_turn = self._simulation.previous, len(self.parts.parts) - self.parts.current <= 1
         before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
         recalled = NOTHING_RECALLED if opens_turn else self._quoted(previous)
-        entries, starts = before._entries(previous, recalled)  # noqa: SLF001 - the same class
+        earlier = [each for each in self._simulation.breaks if each.request < len(self.parts.parts)]
+        entries, starts = before._entries(previous, recalled, earlier)  # noqa: SLF001 - the same class
         marks = before._marks(previous, previous, starts)  # noqa: SLF001 - the same class
         if opens_turn:
             entries = entries[: starts[self.parts.current]]
@@ -393,10 +397,23 @@ class Draft:
         yield ContextShare("current tool calls", tokens(current + 1, end), droppable=False)
 
     def _entries(
-        self, cutoffs: Cutoffs, recalled: Recalled = NOTHING_RECALLED
+        self,
+        cutoffs: Cutoffs,
+        recalled: Recalled = NOTHING_RECALLED,
+        breaks: Sequence[PrefixBreak] | None = None,
     ) -> tuple[list[DigestedItem], list[int]]:
-        """Return the entries in their order, and how many come before each part and at the end."""
+        """Return the entries in their order, and how many come before each part and at the end.
+
+        Thinking that is bound to the conversation before it is left out where one of the `breaks` has changed that: in
+        the turns from the first that it changed to the one before its own. Nothing behind that change is cached.
+        """
         parts, conversation = self.parts, self.conversation
+        breaks = self._simulation.breaks if breaks is None else breaks
+        changed_until = [0] * len(parts.turns)
+        for each in breaks:
+            first = each.first_changed
+            changed_until[first] = max(changed_until[first], each.turn)
+        changed_until = [*accumulate(changed_until, max)]
         summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
         entries = [
             *conversation.instructions,
@@ -409,7 +426,11 @@ class Draft:
             if part == parts.current:
                 entries += conversation.volatile
             starts.append(len(entries))
-            entries += parts.entries(cutoffs.level_of(part), part)
+            of_part = parts.entries(cutoffs.level_of(part), part)
+            turn = parts.parts[part].turn
+            if turn < changed_until[turn]:
+                of_part = tuple(entry for entry in of_part if maker_of(entry.item) != ANTHROPIC)
+            entries += of_part
             if part == parts.current:
                 entries += recalled.entries
         return entries, [*starts, len(entries)]
@@ -426,7 +447,8 @@ class Draft:
             unchanged = fixed
         else:
             changed = (at for at in range(frontier) if cutoffs.level_of(at) != previous.level_of(at))
-            unchanged = starts[frontier if cutoffs == previous else next(changed, frontier)]
+            first = frontier if cutoffs == previous else next(changed, frontier)
+            unchanged = starts[self._bound_from(first) if first < frontier else first]
         return CacheMarks(
             instructions=fixed,
             unchanged=unchanged,
@@ -435,6 +457,12 @@ class Draft:
             current=starts[self.parts.current],
             has_additions=self.conversation.has_additions,
         )
+
+    def _bound_from(self, part: int) -> int:
+        """Return the part from which on thinking is left out where this one changes: its turn's first, or itself."""
+        first = self.parts.start_of(self.parts.parts[part].turn)
+        earlier = (entry for at in range(first, part) for entry in self.parts.parts[at].entries)
+        return first if any(maker_of(entry.item) == ANTHROPIC for entry in earlier) else part
 
     def _tokens(self, entries: Iterable[DigestedItem]) -> int:
         return self.parts.counter.entries(entries).tokens

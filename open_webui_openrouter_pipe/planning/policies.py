@@ -58,7 +58,7 @@ def facts_are_due(request: SimulatedRequest, turn: int, tokens: float) -> bool:
     frontier = request.cutoffs.ends[DetailLevel.TOOL_FACTS]
     following_tokens = request.parts.tokens(DetailLevel.FULL, frontier, request.end) - freed_tokens
     requests = request.requests_in(frontier, end)
-    return request.terms.prices.pays(freed_tokens * requests, following_tokens)
+    return request.pays(freed_tokens, requests, following_tokens, tokens=tokens)
 
 
 def clip_turns(request: SimulatedRequest) -> Cutoffs:
@@ -165,7 +165,8 @@ def compaction_pays(request: SimulatedRequest, eligible_turns: int) -> bool:
         return False
     requests = request.requests_in(request.cutoffs.summarized, compacted.summarized)
     following_tokens = request.likely_tokens(compacted) - request.terms.base_tokens
-    return request.terms.prices.pays(request.saved_tokens(compacted) * requests, following_tokens)
+    saved_tokens, tokens = request.saved_tokens(compacted), request.likely_tokens()
+    return request.pays(saved_tokens, requests, following_tokens, tokens=tokens)
 
 
 def segments_to_prefetch(request: SimulatedRequest) -> int:
@@ -333,7 +334,8 @@ def _low_water_tokens(request: SimulatedRequest, high_tokens: float) -> float:
     There should be room for so many turns of the chat's mean size that reading their requests from the cache costs
     what changing the prefix costs now; for one where nothing is cached; and never for more than half of the chat.
     """
-    prices, parts, current = request.terms.prices, request.parts, request.start_of_newest(1)
+    prices = request.terms.prices.at(high_tokens)
+    parts, current = request.parts, request.start_of_newest(1)
     growth_tokens = parts.tokens(DetailLevel.FULL, 0, current or request.end) / max(1, request.turn)
     quiet_turns = max(1.0, (prices.write - prices.read) / prices.read) if prices.read else math.inf
     room_tokens = high_tokens - request.fixed_tokens(request.cutoffs)

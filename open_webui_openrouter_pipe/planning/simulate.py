@@ -32,10 +32,14 @@ class CachePrices:
 
     Changing something old makes the provider read all that follows anew; leaving it costs its reading with each
     request, until there is as much to change again.
+
+    `bands` are other prices, beside the same plain input, for requests of more
+    tokens than so many, the smallest first.
     """
 
     read: float = 1.0
     write: float = 1.0
+    bands: tuple[tuple[int, CachePrices], ...] = ()
 
     @classmethod
     def of(
@@ -50,6 +54,10 @@ class CachePrices:
             return cls()
         write = price_input if price_write is None else price_write
         return cls(round(price_read / price_input, RATIO_DIGITS), round(write / price_input, RATIO_DIGITS))
+
+    def at(self, tokens: float) -> CachePrices:
+        """Return what holds for a request of this size."""
+        return next((prices for size, prices in reversed(self.bands) if tokens > size), self)
 
     @property
     def shares_cache(self) -> bool:
@@ -218,6 +226,20 @@ class SimulatedRequest:
                 known[key] += self.parts.tokens(DetailLevel.FULL, at, at + 1) - sent
         return known[key]
 
+    def pays(self, freed_tokens: int, requests: int, following_tokens: int, *, tokens: float) -> bool:
+        """Return whether it pays to leave so much out of so many requests.
+
+        Where that brings a request of `tokens` into a lower price band, all
+        that is left of it costs less.
+        """
+        prices = self.terms.prices
+        if not prices.bands:
+            return prices.pays(freed_tokens * requests, following_tokens)
+        left_tokens = tokens - freed_tokens
+        before, after = prices.at(tokens), prices.at(left_tokens)
+        saved = requests * (tokens * before.read - left_tokens * after.read)
+        return saved >= following_tokens * max(0.0, after.write - after.read)
+
     def freed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return how much smaller it would be with these cutoffs."""
         return self.tokens() - self.tokens(cutoffs)
@@ -226,6 +248,20 @@ class SimulatedRequest:
         """Return the same as `tokens`, with summaries as large as they usually are: what it costs goes by this."""
         segments = self.parts.segments_before((cutoffs or self.cutoffs).summarized)
         return self.tokens(cutoffs) - self.parts.summaries.unfilled_tokens(segments)
+
+    def first_changed(self, cutoffs: Cutoffs) -> int:
+        """Return the first turn that is sent otherwise with these cutoffs: 0 where what stands before it is."""
+        old, parts = self.cutoffs, self.parts
+        if cutoffs.before_turns != old.before_turns or cutoffs.note(parts) != old.note(parts):
+            return 0
+        pairs = zip(old.ends, cutoffs.ends, strict=True)
+        moved = [start for start, end in pairs if start != end]
+        moved += old.restored ^ cutoffs.restored
+        current = parts.start_of(self.turn)
+        for at in range(min(moved, default=current), current):
+            if parts.entries(old.level_of(at), at) != parts.entries(cutoffs.level_of(at), at):
+                return parts.parts[at].turn
+        return self.turn
 
     def saved_tokens(self, cutoffs: Cutoffs) -> int:
         """Return how much smaller it usually is with these cutoffs."""
@@ -346,12 +382,16 @@ Policy: TypeAlias = Callable[[SimulatedRequest], Cutoffs]
 
 @dataclass(frozen=True, slots=True)
 class PrefixBreak:
-    """A request with this many parts, in this turn: why its prefix differs from the one before, and what that freed."""
+    """A request with this many parts, in this turn: why its prefix differs from the one before, and what that freed.
+
+    All before the turn `first_changed` is the same as in the one before.
+    """
 
     request: int
     turn: int
     reason: BreakReason
     freed_tokens: int
+    first_changed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +436,7 @@ def simulate(
             retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end(turn))
         for moved, reason in _as_commanded(request):
             freed_tokens = request.largest_tokens() - request.largest_tokens(moved)
-            breaks.append(PrefixBreak(end, turn, reason, freed_tokens))
+            breaks.append(PrefixBreak(end, turn, reason, freed_tokens, request.first_changed(moved)))
             request = replace(request, cutoffs=moved)
         previous, cutoffs = cutoffs, request.cutoffs
         found = Simulation(cutoffs, previous, retained, tuple(breaks))
@@ -436,7 +476,8 @@ def _apply(
     for reason, policy in policies:
         moved = policy(request)
         if moved != request.cutoffs:
-            changes.append(PrefixBreak(request.end, request.turn, reason, request.freed_tokens(moved)))
+            freed_tokens, first = request.freed_tokens(moved), request.first_changed(moved)
+            changes.append(PrefixBreak(request.end, request.turn, reason, freed_tokens, first))
             request = replace(request, cutoffs=moved)
     return request, changes
 

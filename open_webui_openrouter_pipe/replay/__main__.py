@@ -1,6 +1,7 @@
 """From the command line: an exported chat → the `input[]` that would be sent, and why.
 
     python -m open_webui_openrouter_pipe.replay EXPORT.json
+    python -m open_webui_openrouter_pipe.replay RECORDING.jsonl     what was sent and what came, see docs/report.md
 
 Owns the options, the files and the exit codes: 0 done, 1 the input is not valid (`--check`), 2 nothing could be
 replayed. It sends nothing and needs neither Open WebUI nor a network. `docs/development.md` explains the output.
@@ -36,7 +37,7 @@ from ..planning.planner import ModelTerms, PlanCaches, plan
 from ..planning.simulate import CachePrices
 from ..settings import read_settings
 from ..valves import Advanced, Valves, explain
-from .conformance import Issue, sdk_judge
+from .conformance import Issue, Judge, sdk_judge
 from .exports import (
     Chat,
     ChatState,
@@ -46,6 +47,8 @@ from .exports import (
     read_export,
     with_summary_message,
 )
+from .recordings import HEAD as RECORDING_HEAD
+from .recordings import RecordedExchange, read_recording
 
 LINE_CHARACTERS = 100
 
@@ -296,15 +299,20 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         description="Show the input that the pipe would send to OpenRouter at one point of an exported chat.",
     )
     add = parser.add_argument
-    add("export", metavar="EXPORT", type=Path, help="a chat's export, or its messages, as JSON")
+    add("export", metavar="EXPORT", type=Path, help="a chat's export, its messages, or a recording")
     add("--chat", metavar="CHAT", help="number, id or title, if the export has several chats")
-    add("--turn", metavar="N", help="as sent at turn N; or the id of the message to end with")
+    add(
+        "--turn",
+        metavar="N",
+        help="as sent at turn N, or the id of the message to end with; the Nth exchange",
+    )
     add("--model", metavar="ID", help="as sent to this model instead of the chat's own")
     add("--window", metavar="TOKENS", type=int, help="fit the chat into it; the error output says how")
     add("--settings", metavar="FILE", type=Path, help="JSON: valves by name, for --window")
     add("--artifacts", metavar="FILE", type=Path, help="JSON: the items by their markers' ULIDs")
     add("--json", action="store_true", help="items, origins, repairs and all else as JSON")
     add("--check", action="store_true", help="let the official SDK judge; exit code 1 if invalid")
+    add("--stream", action="store_true", help="a recorded answer as the stream that came")
     options = parser.parse_args(arguments)
     if options.settings and options.window is None:
         parser.error("--settings needs --window")
@@ -315,7 +323,10 @@ def _run(options: argparse.Namespace) -> int:
     judge = sdk_judge() if options.check else None
     if options.check and judge is None:
         raise ConfigurationError(_NOT_INSTALLED)
-    chats = read_export(_read_json(options.export))
+    value = _read_json(options.export)
+    if (exchanges := read_recording(value)) is not None:
+        return _show_recording(exchanges, options, judge)
+    chats = read_export(value)
     artifacts = read_artifacts(_read_json(options.artifacts)) if options.artifacts else {}
     settings = _read_context_settings(options.settings)
     if options.chat is None and len(chats) > 1:
@@ -336,6 +347,32 @@ def _run(options: argparse.Namespace) -> int:
     issues = judge.issues(replayed.built.items) if judge else None
     _write(as_json(replayed, issues, planned) if options.json else as_text(replayed, issues))
     return NOT_VALID if issues else DONE
+
+
+def _show_recording(
+    exchanges: Sequence[RecordedExchange], options: argparse.Namespace, judge: Judge | None
+) -> int:
+    """Show what was recorded: a table, or as JSON or as a stream the exchange of this number, or all."""
+    numbered = [*enumerate(exchanges, 1)]
+    if options.turn is not None:
+        numbered = [each for each in numbered if str(each[0]) == options.turn]
+    if not numbered:
+        raise InvalidHistory(f"There is no exchange {options.turn}: the recording has {len(exchanges)}.")
+    shown = [exchange for _, exchange in numbered]
+    issues = {number: judge.issues(exchange.input) for number, exchange in numbered} if judge else {}
+    if options.stream:
+        _write("".join(exchange.as_stream() for exchange in shown).rstrip("\n") + "\n")
+    elif options.json:
+        _write(json.dumps([exchange.as_json() for exchange in shown], ensure_ascii=False, indent=2))
+    else:
+        table = _table([RECORDING_HEAD, *(exchange.row(number) for number, exchange in numbered)])
+        rows = [
+            (str(number), printable(f"{issue.path} {issue.message}"))
+            for number in issues
+            for issue in issues[number]
+        ]
+        _write("\n".join([*table, *(["", *_section("issues", rows)] if judge else [])]))
+    return NOT_VALID if any(issues.values()) else DONE
 
 
 def _replay(chat: Chat, at: str | None, model: str | None, artifacts: Artifacts) -> Replay:

@@ -1,27 +1,25 @@
-"""The output items of one response under construction, and which of them an event means.
+"""An output item of a response under construction.
 
 A draft joins the texts of its item with the whole item that arrives later: what was not streamed yet becomes one more
 delta, and a message says in the end exactly what its deltas said. Reasoning stays as the provider sent it, because its
-signature covers it. Providers number and name items in their own ways: an id may change between `added` and `done`, be
-shared by several items, or be missing; `output_index` may have gaps or always be 0.
+signature covers it. Which item an event means is decided in `reducer`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from .effects import TEXT_KINDS, Effect, ItemAmended, ItemFinished, ItemStarted, TextDelta, TextName
-from .items import PHASES, Item, kind_of
+from .items import PHASES, Item
 from .values import (
+    CITATION,
     REPLACEMENT,
-    as_count,
     as_list,
     as_text,
-    is_web_address,
+    flat_annotation,
     mend,
     mend_text,
     read_json,
@@ -30,19 +28,22 @@ from .values import (
 
 WireObject: TypeAlias = dict[str, Any]
 Ending = Literal["completed", "incomplete"]
+Place: TypeAlias = tuple[TextName, int]
+"""Where a text stands in its item: of which kind it is, and of which part."""
 
-_MESSAGE_TEXTS: Final[Mapping[str, TextName]] = {
-    "output_text": "output_text",
-    "text": "output_text",
-    "refusal": "refusal",
-}
-"""The kinds of texts in a message, by what types their parts have."""
-_REASONING_TEXTS: Final[Mapping[str, TextName]] = {"summary": "summary_text", "content": "reasoning_text"}
-"""The kinds of texts in reasoning, by the field that holds their parts."""
-
-_CITATION: Final = "url_citation"
 _CITATION_KEYS: Final = ("url", "start_index", "end_index")
 """What two mentions of one citation share; its excerpt may follow later."""
+_FIELDS: Final[Mapping[str, Mapping[str, TextName | None]]] = {
+    "message": {"content": None},
+    "reasoning": {"summary": "summary_text", "content": "reasoning_text"},
+}
+"""The fields of parts with text by the type of their item; of which kind it is, unless a part's type says that."""
+_NAMES: Final[Mapping[str, TextName]] = {
+    "text": "output_text",
+    "output_text": "output_text",
+    "refusal": "refusal",
+}
+"""The kinds of text in a message by the types of its parts."""
 
 
 class ItemReference(NamedTuple):
@@ -78,9 +79,9 @@ class ItemDraft:
     finished: WireObject | None = None
     is_guess: bool = False
     _confirmed: bool = False
-    _texts: dict[tuple[TextName, int], list[str]] = field(default_factory=lambda: defaultdict(list))
-    """By kind and part what was shown."""
-    _halves: dict[tuple[TextName, int], str] = field(default_factory=dict)
+    _texts: dict[Place, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """What was shown."""
+    _halves: dict[Place, str] = field(default_factory=dict)
     """Of these texts the halves of characters that wait for their partners."""
     _annotations: dict[int, dict[Hashable, WireObject]] = field(default_factory=lambda: defaultdict(dict))
 
@@ -91,7 +92,7 @@ class ItemDraft:
 
     def start(self) -> ItemStarted:
         """Return the effect that opens the item: its first form, whose texts follow as deltas."""
-        first = dict(self.item)
+        first = {**self.item, "status": "in_progress"}
         match self.type:
             case "message":
                 first["content"] = []
@@ -101,7 +102,6 @@ class ItemDraft:
                 first["summary"] = []
             case "function_call":
                 first["arguments"] = ""
-        first["status"] = "in_progress"
         return ItemStarted(self.index, cast("Item", first))
 
     def add_text(self, delta: str, kind: TextName, part: int) -> list[Effect]:
@@ -126,7 +126,7 @@ class ItemDraft:
     def add_annotation(self, wire: Any, part: int) -> None:
         """Take an annotation of a part; one that is known may be more complete now."""
         if annotation := flat_annotation(mend(wire)):
-            is_citation = annotation["type"] == _CITATION
+            is_citation = annotation["type"] == CITATION
             key = tuple(map(annotation.get, _CITATION_KEYS)) if is_citation else repr(annotation)
             self._annotations[part][key] = annotation
 
@@ -147,8 +147,8 @@ class ItemDraft:
     def _rest(self) -> list[Effect]:
         """The texts of the whole item that were not streamed; its annotations are noted."""
         effects: list[Effect] = []
-        for kind, part, text in _texts_of(self.item):
-            effects += self.complete_text(text, kind, part)
+        for place, text in _texts_of(self.item):
+            effects += self.complete_text(text, *place)
         if self.type == "message":
             for number, content in enumerate(_parts(self.item.get("content"))):
                 for annotation in as_list(content.get("annotations")):
@@ -177,10 +177,10 @@ class ItemDraft:
 
     def is_compatible(self, ref: ItemReference) -> bool:
         """Whether the provider's item of the same type, under another id, can be this one: nothing contradicts."""
-        if _differ(self.item.get("call_id"), ref.item.get("call_id")):
+        if differ(self.item.get("call_id"), ref.item.get("call_id")):
             return False
-        whole = {(kind, part): text for kind, part, text in _texts_of(ref.item) if text}
-        return all(whole[key].startswith(self._shown(*key)) for key in self._texts if key in whole)
+        texts = _texts_of(ref.item)
+        return all(text.startswith(self._shown(*place)) for place, text in texts if place in self._texts)
 
     def is_another_call(self, ref: ItemReference) -> bool:
         """Whether the provider gave a call the id of this one, which is whole: all else that is known differs."""
@@ -188,7 +188,7 @@ class ItemDraft:
         if not self._confirmed or has_its_place or self.type != "function_call" or self.lacks_arguments:
             return False
         theirs = as_text(ref.item.get("arguments"))
-        return _differ(self.item.get("name"), ref.item.get("name")) or (
+        return differ(self.item.get("name"), ref.item.get("name")) or (
             bool(theirs.strip()) and read_json(theirs, ...) != read_json(self._arguments())
         )
 
@@ -210,10 +210,10 @@ class ItemDraft:
                 item |= {"role": "assistant", "content": self._content()}
             case "reasoning":
                 item["summary"] = _parts(item.get("summary"))
-                for key, kind in _REASONING_TEXTS.items():
-                    numbers = sorted(part for name, part in self._texts if name == kind)
-                    if numbers and not _parts(item.get(key)):
-                        item[key] = [{"type": kind, "text": self._shown(kind, part)} for part in numbers]
+                for key, kind in _FIELDS["reasoning"].items():
+                    known = sorted(place for place in self._texts if place[0] == kind)
+                    if known and not _parts(item.get(key)):
+                        item[key] = [{"type": kind, "text": self._shown(*place)} for place in known]
             case "function_call":
                 item |= {
                     "arguments": self._arguments(),
@@ -242,159 +242,20 @@ class ItemDraft:
         return parts
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class ItemDrafts:
-    """All items of one response, in the order in which they first appeared."""
-
-    all: list[ItemDraft] = field(default_factory=list)
-    by_place: dict[tuple[str, str | None, int | None], ItemDraft] = field(default_factory=dict)
-    _by_name: dict[tuple[str, str, Any], ItemDraft] = field(default_factory=dict)
-
-    def find_or_open(self, ref: ItemReference) -> tuple[ItemDraft, list[Effect]]:
-        """Return the item that an event means; one that is new is opened, which is the effect."""
-        draft = self.by_place.get((ref.type, ref.id, ref.output_index))
-        if draft is None or (ref.opens and ref.id is None and draft.finished):
-            draft = self._find_elsewhere(ref)
-        if draft is None or draft.is_another_call(ref):
-            return self.open(ref)
-        self._remember(draft, ref)
-        return draft, []
-
-    def open(self, ref: ItemReference) -> tuple[ItemDraft, list[Effect]]:
-        """Begin a new item."""
-        draft = ItemDraft(len(self.all), ref.type, ref.output_index)
-        temporary_id = f"{kind_of(ref.type).id_prefix}_tmp_{draft.index}"
-        draft.update(ref.item or {"type": ref.type, "id": ref.id or temporary_id})
-        draft.is_guess = not ref.item
-        self.all.append(draft)
-        self._remember(draft, ref)
-        return draft, [draft.start()]
-
-    def is_repeated_call(self, ref: ItemReference) -> bool:
-        """Whether the call is one of those that are known, under another id."""
-        draft = self._by_name.get((ref.type, "call_id", ref.call_id))
-        return draft is not None and not draft.is_another_call(ref)
-
-    def match(self, output: Sequence[ItemReference]) -> dict[int, ItemDraft]:
-        """Return the draft of each item of the whole output, the surest match first; new items have none."""
-        matched: dict[int, ItemDraft] = {}
-        for shared, fits in _MATCHES:
-            free: dict[Hashable, list[ItemDraft]] = defaultdict(list)
-            taken = set(map(id, matched.values()))
-            for known in self.all:
-                if id(known) not in taken and (key := _key(known, shared)):
-                    free[key].append(known)
-            for number, ref in enumerate(output):
-                if number in matched or not (key := _key(ref, shared)):
-                    continue
-                candidates = islice(free[key], _MAX_CANDIDATES)
-                if draft := next((draft for draft in candidates if fits(draft, ref)), None):
-                    matched[number] = draft
-                    free[key].remove(draft)
-        return matched
-
-    def _find_elsewhere(self, ref: ItemReference) -> ItemDraft | None:
-        """The item that has another id or index than the event says."""
-        if same_call := self._by_name.get((ref.type, "call_id", ref.call_id)):
-            return same_call
-        same_id = self._by_name.get((ref.type, "id", ref.id))
-        if same_id is not None and _has_moved(same_id, ref):
-            return same_id
-        same_index = self._by_name.get((ref.type, "index", ref.output_index))
-        return same_index if same_index is not None and _is_renamed(same_index, ref) else None
-
-    def _remember(self, draft: ItemDraft, ref: ItemReference) -> None:
-        if draft.output_index is None:
-            draft.output_index = ref.output_index
-        self.by_place[ref.type, ref.id, ref.output_index] = draft
-        for name, value in (("call_id", ref.call_id), ("id", ref.id), ("index", ref.output_index)):
-            if value is not None:
-                self._by_name[ref.type, name, value] = draft
-
-
-def _has_moved(draft: ItemDraft, ref: ItemReference) -> bool:
-    """Whether an id met again at another index is the same item, which moved; otherwise two items share the id."""
-    if draft.output_index is None or ref.output_index is None or draft.output_index == ref.output_index:
-        return True
-    return not draft.finished and not ref.opens
-
-
-def _is_renamed(draft: ItemDraft, ref: ItemReference) -> bool:
-    """Whether an index met again under another id is the same item, whose id changed: only while it is open."""
-    if ref.id is None:
-        return not (draft.finished and ref.opens)
-    if _differ(draft.item.get("call_id"), ref.call_id) or draft.finished:
-        return False
-    return draft.is_guess or not ref.opens
-
-
-_MAX_CANDIDATES: Final = 20
-"""How many drafts are looked at for one item: with thousands that all contradict each other, each is a new one."""
-
-
-def _key(known: ItemDraft | ItemReference, shared: str) -> tuple[str, Hashable] | None:
-    if shared in {"type", "index"}:
-        return known.type, known.output_index if shared == "index" else None
-    name = as_text(known.item.get(shared))
-    return (known.type, name) if name else None
-
-
-_MATCHES: Final[Sequence[tuple[str, Callable[[ItemDraft, ItemReference], bool]]]] = (
-    ("call_id", ItemDraft.is_compatible),
-    ("call_id", lambda draft, ref: not draft.is_another_call(ref)),
-    ("id", lambda draft, ref: draft.output_index == ref.output_index),
-    ("id", lambda _draft, _ref: True),
-    ("index", ItemDraft.is_compatible),
-    ("type", ItemDraft.is_compatible),
-)
-"""What a draft and an item share beside their type, and what must hold besides; the surest first."""
-
-
-def flat_annotation(wire: Any) -> WireObject | None:
-    """Return a citation flat (some providers nest it) and as replay requires it.
-
-    None if it is not an annotation, or leads elsewhere than into the web: a page makes a link of its address.
-    """
-    if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
-        return None
-    is_citation = wire["type"] == _CITATION
-    nested = wire.get(_CITATION)
-    flat = {"type": _CITATION, **nested} if is_citation and isinstance(nested, dict) else wire
-    url = as_text(flat.get("url"))
-    if (is_citation or flat.get("url")) and not is_web_address(url):
-        return None
-    if not is_citation:
-        return flat
-    return {
-        **flat,
-        "type": _CITATION,
-        "title": as_text(flat.get("title")) or url,
-        "start_index": as_count(flat.get("start_index")) or 0,
-        "end_index": as_count(flat.get("end_index")) or 0,
-    }
-
-
 def _said(item: WireObject) -> WireObject:
     """What a form of an item says: an empty value says nothing beside one that was known before."""
     return {key: value for key, value in item.items() if value not in (None, "", [])}
 
 
-def _texts_of(item: WireObject) -> Iterator[tuple[TextName, int, str]]:
-    """Yield the texts within a whole item, by kind and part."""
-    match item["type"]:
-        case "message":
-            for number, part in enumerate(_parts(item.get("content"))):
-                kind = _MESSAGE_TEXTS.get(str(part.get("type")))
-                if kind and isinstance(text := part.get(TEXT_KINDS[kind].text_key), str):
-                    yield kind, number, text
-        case "reasoning":
-            for key, kind in _REASONING_TEXTS.items():
-                for number, part in enumerate(_parts(item.get(key))):
-                    if isinstance(text := part.get("text"), str):
-                        yield kind, number, text
-        case "function_call":
-            if isinstance(text := item.get("arguments"), str):
-                yield "arguments", 0, text
+def _texts_of(item: WireObject) -> Iterator[tuple[Place, str]]:
+    """Yield the texts within a whole item that are not empty."""
+    for key, kind in _FIELDS.get(item["type"], {}).items():
+        for number, part in enumerate(_parts(item.get(key))):
+            name = kind or _NAMES.get(as_text(part.get("type")))
+            if name and (text := as_text(part.get(TEXT_KINDS[name].text_key))):
+                yield (name, number), text
+    if item["type"] == "function_call" and (text := as_text(item.get("arguments"))):
+        yield ("arguments", 0), text
 
 
 def _parts(content: Any) -> list[WireObject]:
@@ -404,6 +265,6 @@ def _parts(content: Any) -> list[WireObject]:
     return [part for part in as_list(content) if isinstance(part, dict)]
 
 
-def _differ(one: Any, other: Any) -> bool:
+def differ(one: Any, other: Any) -> bool:
     """Whether both are known, and not the same."""
     return bool(one) and bool(other) and one != other

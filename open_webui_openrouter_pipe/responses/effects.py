@@ -14,10 +14,12 @@ from ..errors import StreamBroken
 from ..words.lines import notice
 from .failure import Failure
 from .items import AssistantMessage, Item
-from .values import as_count, as_number, as_object, read_json
+from .values import as_count, as_list, as_number, as_object, as_text, clean_text, read_json
 
 _DONE = b"[DONE]"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SUCCESS: Final = 200
+_NAME_CHARACTERS: Final = 200
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -71,9 +73,23 @@ class Decoder:
         return []
 
 
+MOST_BILLED: Final = 1_000.0
+"""Dollars: two million tokens of the dearest model cost less.
+
+A bill of more is a mistake, and would close a limit for everybody.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one round, and its cost in US dollars as OpenRouter bills it."""
+    """Tokens of one round, and its cost in US dollars, 0 where no bill says it.
+
+    Tokens of thinking, audio and pictures are among those of input or output.
+    `byok_requests` are those that were served with a provider's own key in the
+    OpenRouter account: then `cost` is OpenRouter's fee, and `provider_cost`
+    what the provider is paid besides. `searches` and `pictures` are what the
+    answer has of them.
+    """
 
     input_tokens: int = 0
     cached_tokens: int = 0
@@ -81,15 +97,45 @@ class Usage:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     cost: float = 0.0
+    provider_cost: float = 0.0
+    byok_requests: int = 0
+    audio_tokens: int = 0
+    audio_output_tokens: int = 0
+    image_output_tokens: int = 0
+    searches: int = 0
+    pictures: int = 0
 
     @property
     def total_tokens(self) -> int:
         """Input and output together."""
         return self.input_tokens + self.output_tokens
 
+    @property
+    def is_billed(self) -> bool:
+        """Whether somebody has paid."""
+        return bool(self.cost or self.provider_cost)
+
     def plus(self, other: Usage) -> Usage:
         """Return the sums of two rounds."""
         return Usage(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Who answered, as far as OpenRouter says: "" where it does not.
+
+    `model` is an OpenRouter id, `provider` a name such as "Google AI Studio". With `is_byok` the provider has billed a
+    key of the account's own. `other_model` is the id of the model where it is not the one that was asked for; whoever
+    knows the catalogue fills it in.
+    """
+
+    model: str = ""
+    provider: str = ""
+    is_byok: bool = False
+    other_model: str = ""
+
+
+UNKNOWN: Final = Served()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +208,7 @@ class ResponseFinished:
     response_id: str | None = None
     items: tuple[Item, ...] = ()
     usage: Usage | None = None
+    served: Served = field(default=UNKNOWN, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +218,7 @@ class ResponseFailed:
     failure: Failure
     response_id: str | None = None
     usage: Usage | None = None
+    served: Served = field(default=UNKNOWN, repr=False)
 
 
 Effect: TypeAlias = ItemStarted | TextDelta | ItemFinished | ItemAmended | ResponseFinished | ResponseFailed
@@ -199,20 +247,63 @@ def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
     return {**response, "type": "error"}
 
 
-def read_usage(wire: Any) -> Usage | None:
-    """Read the wire's `usage` object; None when there is none. Values of a wrong type count as zero."""
+def read_usage(wire: Any, *, is_byok: bool = False) -> Usage | None:
+    """Read the wire's `usage` object; None when there is none.
+
+    Values of a wrong type count as zero. What a provider is paid counts where
+    its own key was used: without one, it is the same as the cost, or what
+    OpenRouter pays. A usage that does not say whether one was, as with server
+    tools, counts as `is_byok`.
+    """
     if not isinstance(wire, dict):
         return None
-    input_details = as_object(wire.get("input_tokens_details"))
-    output_details = as_object(wire.get("output_tokens_details"))
+    given = as_object(wire.get("input_tokens_details"))
+    made = as_object(wire.get("output_tokens_details"))
+    tools = as_object(wire.get("server_tool_use_details"))
+    if (said := wire.get("is_byok")) is not None:
+        is_byok = said is True
+    paid = as_object(wire.get("cost_details"))
+    cost = as_number(wire.get("cost")) or 0.0
+    provider_cost = as_number(paid.get("upstream_inference_cost")) or 0.0
     return Usage(
         input_tokens=as_count(wire.get("input_tokens")) or 0,
-        cached_tokens=as_count(input_details.get("cached_tokens")) or 0,
-        cache_write_tokens=as_count(input_details.get("cache_write_tokens")) or 0,
+        cached_tokens=as_count(given.get("cached_tokens")) or 0,
+        cache_write_tokens=as_count(given.get("cache_write_tokens")) or 0,
         output_tokens=as_count(wire.get("output_tokens")) or 0,
-        reasoning_tokens=as_count(output_details.get("reasoning_tokens")) or 0,
-        cost=as_number(wire.get("cost")) or 0.0,
+        reasoning_tokens=as_count(made.get("reasoning_tokens")) or 0,
+        cost=cost if 0 <= cost <= MOST_BILLED else 0.0,
+        provider_cost=provider_cost if is_byok and 0 <= provider_cost <= MOST_BILLED else 0.0,
+        byok_requests=int(is_byok),
+        audio_tokens=as_count(given.get("audio_tokens")) or 0,
+        audio_output_tokens=as_count(made.get("audio_tokens")) or 0,
+        image_output_tokens=as_count(made.get("image_tokens")) or 0,
+        searches=as_count(tools.get("web_search_requests")) or 0,
     )
+
+
+def read_served(event: Mapping[str, Any]) -> Served:
+    """Read who answered from a terminal event, or from the whole object of a response.
+
+    Source of the form: `openrouter_metadata`, which the header `X-OpenRouter-Metadata` asks for; the attempt that
+    succeeded counts more than the endpoint that was selected before it.
+    """
+    response = as_object(event.get("response")) or event
+    metadata = as_object(response.get("openrouter_metadata") or event.get("openrouter_metadata"))
+    endpoints = map(as_object, as_list(as_object(metadata.get("endpoints")).get("available")))
+    tried = [*map(as_object, as_list(metadata.get("attempts")))]
+    chosen = [each for each in reversed(tried) if each.get("status") == _SUCCESS]
+    chosen += [each for each in endpoints if each.get("selected") is True]
+    models = [each.get("model") for each in chosen] + [response.get("model")]
+    return Served(
+        model=next(filter(None, map(_name, models)), ""),
+        provider=next(filter(None, (_name(each.get("provider")) for each in chosen)), ""),
+        is_byok=metadata.get("is_byok") is True,
+    )
+
+
+def _name(value: Any) -> str:
+    """A name off the wire, as it may be shown and stored."""
+    return " ".join(clean_text(as_text(value)).split())[:_NAME_CHARACTERS]
 
 
 def answer_of(text: str, item_id: str) -> tuple[ItemStarted, TextDelta, ItemFinished, ResponseFinished]:

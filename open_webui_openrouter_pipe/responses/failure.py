@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -24,6 +24,9 @@ _WORD_CHARACTERS: Final = 100
 _MAX_LISTED: Final = 10
 """How many issues, steps of a path, or reasons are read."""
 _MAX_DEPTH: Final = 5
+_INNER: Final = ("error", "response", "metadata", "choices", "detail", "upstream_error", "upstreamResponse")
+"""Where a body, or what a relay makes of one, holds another that says more."""
+_SAID: Final = ("message", "detail", "error", "msg", "error_message")
 _MAX_RETRY_AFTER_SECONDS: Final = 31 * 86_400
 
 _PRELUDE: Final = frozenset({"response.created", "response.in_progress", "response.queued"})
@@ -46,6 +49,8 @@ _CODES: Final = """
     503 provider_overloaded
     504 timeout
 """
+_VAGUE: Final = frozenset({"invalid_request", "invalid_prompt", "server", None})
+"""Of the words in `error_type`, those that say no more than a status does."""
 _STATUS_OF_CODE: Final = {
     code: int(status) for status, *codes in map(str.split, _CODES.strip().splitlines()) for code in codes
 }
@@ -61,7 +66,10 @@ class Failure:
     `origin`: "stream" for failures of the stream itself (it ended early or was unreadable). `reasons` are those of a
     moderation, `availability` the router's word for why a model is unavailable, `limit` whose limit was met,
     `retry_after_seconds` what the body (not the header) asked to wait, and `headers` the copy of some headers in the
-    body, names in lower case. `parameter` is what the provider says is wrong, a path such as "reasoning.effort".
+    body, names in lower case. `parameter` is what the provider says is wrong, a path such as "reasoning.effort",
+    `raw_code` the word in its own text, and `earlier` what providers said that were asked before. `retryable` is
+    OpenRouter's word on whether the same request may succeed later, None without one, and `fallback_models` are those
+    that it names in place of one that is not available.
     """
 
     message: str
@@ -76,6 +84,10 @@ class Failure:
     retry_after_seconds: float | None = None
     parameter: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    raw_code: str | None = field(default=None, repr=False)
+    earlier: tuple[str, ...] = field(default=(), repr=False)
+    retryable: bool | None = field(default=None, repr=False)
+    fallback_models: tuple[str, ...] = field(default=(), repr=False)
 
 
 def read_failure(status: int | None, body: Any) -> Failure:
@@ -83,17 +95,21 @@ def read_failure(status: int | None, body: Any) -> Failure:
 
     `status` is that of HTTP, None inside a stream. `body` is the parsed JSON, or the text of what is not JSON.
     """
-    layers = tuple(_layers(_parse(body)))
-    codes = (_first(layers, key, _code) for key in ("error_type", "code", "type"))
-    code = next(filter(None, codes), None)
+    parsed = _parse(body)
+    layers = tuple(_layers(parsed))
+    word = _first(layers, "error_type", _code)
+    code = word or unwritten_reason(as_object(parsed)) or _word(layers)
+    precise_status = None if word in _VAGUE else _STATUS_OF_CODE.get(word or "")
     named_status = _first(layers, "code", _http_status) or _first(layers, "status", _http_status)
     availability = _first(layers, "availability", as_object) or {}
     seconds = as_number(availability.get("retry_after"))
+    if seconds is None:
+        seconds = _first(layers, "retry_after_seconds", as_number)
     if seconds is not None and not 0 <= seconds < _MAX_RETRY_AFTER_SECONDS:
         seconds = None
     return Failure(
         message=_message(layers) or (_page_text(body) if isinstance(body, str) else ""),
-        status=_http_status(status) or named_status or _STATUS_OF_CODE.get(code or ""),
+        status=precise_status or _http_status(status) or named_status or _STATUS_OF_CODE.get(code or ""),
         code=code,
         provider=_first(layers, "provider_name", _code),
         raw=_first(layers, "raw", _raw_text),
@@ -103,6 +119,10 @@ def read_failure(status: int | None, body: Any) -> Failure:
         retry_after_seconds=seconds,
         parameter=_first(layers, "param", _code) or _first(layers, "raw", _raw_parameter),
         headers=_first(layers, "headers", _header_texts) or (),
+        raw_code=_first(layers, "raw", _raw_word),
+        earlier=_first(layers, "previous_errors", _messages) or (),
+        retryable=retryable if isinstance(retryable := availability.get("retryable"), bool) else None,
+        fallback_models=_words(availability.get("fallback_models")) or (),
     )
 
 
@@ -110,6 +130,22 @@ def is_failure(event: Mapping[str, Any]) -> bool:
     """Whether an event of a stream says that the response failed."""
     response = as_object(event.get("response"))
     return event.get("type") in _FAILURES or response.get("status") == "failed" or bool(response.get("error"))
+
+
+def unwritten_reason(response: Mapping[str, Any]) -> str | None:
+    """Return why a response was refused that comes as one that ended early, with nothing written; None for others.
+
+    Some providers end at the length of the answer what is too long for their window; others give a reason of their own.
+    """
+    if response.get("status") != "incomplete" or as_list(response.get("output")):
+        return None
+    reason, usage = (
+        as_object(response.get("incomplete_details")).get("reason"),
+        as_object(response.get("usage")),
+    )
+    if reason == "max_output_tokens":
+        return "context_length_exceeded" if usage and not usage.get("output_tokens") else None
+    return None if reason == "content_filter" else _code(reason)
 
 
 def has_output(event: Mapping[str, Any]) -> bool:
@@ -128,7 +164,7 @@ def _layers(body: Any, depth: int = _MAX_DEPTH) -> Iterator[dict[str, Any]]:
         body = next(filter(as_object, body), None)
     if not isinstance(body, dict) or depth == 0:
         return
-    for key in ("error", "response", "metadata"):
+    for key in _INNER:
         yield from _layers(body.get(key), depth - 1)
     yield body
 
@@ -138,12 +174,26 @@ def _first(layers: tuple[dict[str, Any], ...], key: str, read: Callable[[Any], _
 
 
 def _message(layers: tuple[dict[str, Any], ...]) -> str:
-    messages = (_first(layers, key, _line) for key in ("message", "detail", "error"))
+    messages = (_first(layers, key, _unwrapped) for key in _SAID)
     return next(filter(None, messages), "")
+
+
+def _word(layers: tuple[dict[str, Any], ...]) -> str | None:
+    return _first(layers, "code", _code) or _first(layers, "type", _code)
+
+
+def _messages(value: Any) -> tuple[str, ...]:
+    earlier = islice(map(as_object, as_list(value)), _MAX_LISTED)
+    return tuple(filter(None, (_line(each.get("message")) for each in earlier)))
 
 
 def _line(value: Any) -> str | None:
     return mend_text(value.strip()[:_TEXT_CHARACTERS]) or None if isinstance(value, str) else None
+
+
+def _unwrapped(value: Any) -> str | None:
+    """Return a text, or what is said in it where it is another body."""
+    return _line(value) if _parse(value) is value else _raw_text(value)
 
 
 def _words(value: Any) -> tuple[str, ...]:
@@ -177,6 +227,10 @@ def _raw_parameter(value: Any) -> str | None:
         issues = [as_object(issue) for issue in parsed[:2]]
         return _issue_path(issues[0]) or None if len(issues) == 1 else None
     return _first(tuple(_layers(parsed)), "param", _code)
+
+
+def _raw_word(value: Any) -> str | None:
+    return _word(tuple(_layers(_parse(value))))
 
 
 def _header_texts(value: Any) -> tuple[tuple[str, str], ...]:

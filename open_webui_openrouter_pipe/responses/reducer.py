@@ -1,28 +1,33 @@
 """The reducer: events of one response in, effects out.
 
 Pure and total: any sequence of events, whole or cut off, results in items that are each started and finished once, and
-exactly one terminal effect. Two tables list what each event type means; others are ignored. Which item an event means,
-and what an item becomes, is decided in `drafts`.
+exactly one terminal effect. Two tables list what each event type means; others are ignored. Which item an event means
+is decided here, what an item becomes in `drafts`. Providers number and name items in their own ways: an id may change
+between `added` and `done`, be shared by several items, or be missing; `output_index` may have gaps or always be 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, cast
 
-from .drafts import Ending, ItemDraft, ItemDrafts, ItemReference, WireObject
+from .drafts import Ending, ItemDraft, ItemReference, WireObject, differ
 from .effects import (
     TEXT_KINDS,
     Effect,
     ResponseFailed,
     ResponseFinished,
     TextName,
+    Usage,
+    read_served,
     read_usage,
     terminal_event,
 )
-from .failure import Failure, is_failure, read_failure
-from .items import Item
+from .failure import Failure, is_failure, read_failure, unwritten_reason
+from .items import Item, is_picture, kind_of
 from .values import as_count, as_list, as_object, as_text, mend_text
 
 Event: TypeAlias = Mapping[str, Any]
@@ -39,6 +44,114 @@ _PARTS_LIMIT: Final = 1000
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class ItemDrafts:
+    """All items of one response, in the order in which they first appeared."""
+
+    all: list[ItemDraft] = field(default_factory=list)
+    by_place: dict[tuple[str, str | None, int | None], ItemDraft] = field(default_factory=dict)
+    _by_name: dict[tuple[str, str, Any], ItemDraft] = field(default_factory=dict)
+
+    def find_or_open(self, ref: ItemReference) -> tuple[ItemDraft, list[Effect]]:
+        """Return the item that an event means; one that is new is opened, which is the effect."""
+        draft = self.by_place.get((ref.type, ref.id, ref.output_index))
+        if draft is None or (ref.opens and ref.id is None and draft.finished):
+            draft = self._find_elsewhere(ref)
+        if draft is None or draft.is_another_call(ref):
+            return self.open(ref)
+        self._remember(draft, ref)
+        return draft, []
+
+    def open(self, ref: ItemReference) -> tuple[ItemDraft, list[Effect]]:
+        """Begin a new item."""
+        draft = ItemDraft(len(self.all), ref.type, ref.output_index)
+        temporary_id = f"{kind_of(ref.type).id_prefix}_tmp_{draft.index}"
+        draft.update(ref.item or {"type": ref.type, "id": ref.id or temporary_id})
+        draft.is_guess = not ref.item
+        self.all.append(draft)
+        self._remember(draft, ref)
+        return draft, [draft.start()]
+
+    def is_repeated_call(self, ref: ItemReference) -> bool:
+        """Whether the call is one of those that are known, under another id."""
+        draft = self._by_name.get((ref.type, "call_id", ref.call_id))
+        return draft is not None and not draft.is_another_call(ref)
+
+    def match(self, output: Sequence[ItemReference]) -> dict[int, ItemDraft]:
+        """Return the draft of each item of the whole output, the surest match first; new items have none."""
+        matched: dict[int, ItemDraft] = {}
+        for shared, fits in _MATCHES:
+            free: dict[Hashable, list[ItemDraft]] = defaultdict(list)
+            taken = set(map(id, matched.values()))
+            for known in self.all:
+                if id(known) not in taken and (key := _key(known, shared)):
+                    free[key].append(known)
+            for number, ref in enumerate(output):
+                if number in matched or not (key := _key(ref, shared)):
+                    continue
+                candidates = islice(free[key], _MAX_CANDIDATES)
+                if draft := next((draft for draft in candidates if fits(draft, ref)), None):
+                    matched[number] = draft
+                    free[key].remove(draft)
+        return matched
+
+    def _find_elsewhere(self, ref: ItemReference) -> ItemDraft | None:
+        """The item that has another id or index than the event says."""
+        if same_call := self._by_name.get((ref.type, "call_id", ref.call_id)):
+            return same_call
+        same_id = self._by_name.get((ref.type, "id", ref.id))
+        if same_id is not None and _has_moved(same_id, ref):
+            return same_id
+        same_index = self._by_name.get((ref.type, "index", ref.output_index))
+        return same_index if same_index is not None and _is_renamed(same_index, ref) else None
+
+    def _remember(self, draft: ItemDraft, ref: ItemReference) -> None:
+        if draft.output_index is None:
+            draft.output_index = ref.output_index
+        self.by_place[ref.type, ref.id, ref.output_index] = draft
+        for name, value in (("call_id", ref.call_id), ("id", ref.id), ("index", ref.output_index)):
+            if value is not None:
+                self._by_name[ref.type, name, value] = draft
+
+
+def _has_moved(draft: ItemDraft, ref: ItemReference) -> bool:
+    """Whether an id met again at another index is the same item, which moved; otherwise two items share the id."""
+    if draft.output_index is None or ref.output_index is None or draft.output_index == ref.output_index:
+        return True
+    return not draft.finished and not ref.opens
+
+
+def _is_renamed(draft: ItemDraft, ref: ItemReference) -> bool:
+    """Whether an index met again under another id is the same item, whose id changed: only while it is open."""
+    if ref.id is None:
+        return not (draft.finished and ref.opens)
+    if differ(draft.item.get("call_id"), ref.call_id) or draft.finished:
+        return False
+    return draft.is_guess or not ref.opens
+
+
+_MAX_CANDIDATES: Final = 20
+"""How many drafts are looked at for one item: with thousands that all contradict each other, each is a new one."""
+
+
+def _key(known: ItemDraft | ItemReference, shared: str) -> tuple[str, Hashable] | None:
+    if shared in {"type", "index"}:
+        return known.type, known.output_index if shared == "index" else None
+    name = as_text(known.item.get(shared))
+    return (known.type, name) if name else None
+
+
+_MATCHES: Final[Sequence[tuple[str, Callable[[ItemDraft, ItemReference], bool]]]] = (
+    ("call_id", ItemDraft.is_compatible),
+    ("call_id", lambda draft, ref: not draft.is_another_call(ref)),
+    ("id", lambda draft, ref: draft.output_index == ref.output_index),
+    ("id", lambda _draft, _ref: True),
+    ("index", ItemDraft.is_compatible),
+    ("type", ItemDraft.is_compatible),
+)
+"""What a draft and an item share beside their type, and what must hold besides; the surest first."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Reducer:
     """Reduces the events of one response: `feed` each event, then `close` once when the stream has ended.
 
@@ -48,6 +161,8 @@ class Reducer:
     finished: bool = False
     _drafts: ItemDrafts = field(default_factory=ItemDrafts)
     _response_id: str | None = None
+    _usage: Usage | None = None
+    """The best so far: some providers fill the last one with zeros."""
 
     def feed(self, event: Event) -> list[Effect]:
         """Take the next event and return what it means, in order."""
@@ -69,30 +184,36 @@ class Reducer:
     def _begin(self, event: Event) -> list[Effect]:
         response = as_object(event.get("response"))
         self._response_id = mend_text(as_text(response.get("id"))) or self._response_id
+        usage = read_usage(response.get("usage"), is_byok=read_served(event).is_byok)
+        if usage and (usage.total_tokens or usage.cost or self._usage is None):
+            self._usage = usage
         return []
 
     def _end(self, event: Event) -> list[Effect]:
         """The end as the response tells it, whatever the event is called."""
         response = as_object(event.get("response"))
-        if is_failure(event) or response.get("status") == "cancelled":
+        is_unwritten = not self._drafts.all and unwritten_reason(response)
+        if is_failure(event) or is_unwritten or response.get("status") == "cancelled":
             return self._fail(read_failure(None, response or event), event)
         is_cut = "incomplete" in (response.get("status"), event["type"].removeprefix("response."))
         ending: Ending = "incomplete" if is_cut else "completed"
         effects = self._finish(event, ending)
         details = as_object(response.get("incomplete_details")) if is_cut else {}
+        items = tuple(cast("Item", draft.finished) for draft in self._drafts.all)
+        pictures = sum(map(is_picture, items))
         terminal = ResponseFinished(
             status=ending,
             reason=as_text(details.get("reason")) or None,
             response_id=self._response_id,
-            items=tuple(cast("Item", draft.finished) for draft in self._drafts.all),
-            usage=read_usage(response.get("usage")),
+            items=items,
+            usage=replace(self._usage, pictures=pictures) if self._usage and pictures else self._usage,
+            served=read_served(event),
         )
         return [*effects, terminal]
 
     def _fail(self, failure: Failure, event: Event) -> list[Effect]:
         effects = self._finish(event, "incomplete")
-        usage = read_usage(as_object(event.get("response")).get("usage"))
-        return [*effects, ResponseFailed(failure, self._response_id, usage)]
+        return [*effects, ResponseFailed(failure, self._response_id, self._usage, read_served(event))]
 
     def _finish(self, event: Event, ending: Ending) -> list[Effect]:
         """Complete the items by the terminal event's output, the authority over what was streamed; finish all."""

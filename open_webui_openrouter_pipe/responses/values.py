@@ -1,7 +1,8 @@
 """Values off the wire, coerced to a type, and names as the wire accepts them.
 
 Each coercer returns a value of the wanted type, or an empty one, and never raises. The host allows any text as the
-name of a tool (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`.
+name of a tool (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`, and Gemini none that begins
+with a digit or a dash.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 _MAX_COUNT: Final = 2**53
 """Beyond it a JSON number is not exact, and a count nonsense."""
 
-_ACCEPTED: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ACCEPTED: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _KEPT_CHARACTERS: Final = 55
 
 
@@ -47,6 +48,33 @@ def is_web_address(value: Any) -> bool:
     return as_text(value)[:8].lower().startswith(("https://", "http://"))
 
 
+CITATION: Final = "url_citation"
+
+
+def flat_annotation(wire: Any) -> dict[str, Any] | None:
+    """Return a citation flat (some providers nest it) and as replay requires it.
+
+    None if it is not an annotation, or leads elsewhere than into the web: a page makes a link of its address.
+    """
+    if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
+        return None
+    is_citation = wire["type"] == CITATION
+    nested = wire.get(CITATION)
+    flat = {"type": CITATION, **nested} if is_citation and isinstance(nested, dict) else wire
+    url = as_text(flat.get("url"))
+    if (is_citation or flat.get("url")) and not is_web_address(url):
+        return None
+    if not is_citation:
+        return flat
+    return {
+        **flat,
+        "type": CITATION,
+        "title": as_text(flat.get("title")) or url,
+        "start_index": as_count(flat.get("start_index")) or 0,
+        "end_index": as_count(flat.get("end_index")) or 0,
+    }
+
+
 def as_number(value: Any) -> float | None:
     """Return a finite number, None for anything else; numbers in strings, as prices are written, are read."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -73,7 +101,8 @@ def wire_name(name: str) -> str:
     if not name:
         return "unnamed_tool"
     digest = sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:_KEPT_CHARACTERS]}_{digest}"
+    kept = re.sub(r"^(?=[0-9-])|[^a-zA-Z0-9_-]", "_", name)
+    return f"{kept[:_KEPT_CHARACTERS]}_{digest}"
 
 
 REPLACEMENT: Final = "\ufffd"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..errors import SealBroken, StoreError
 from ..history.artifacts import MissingArtifact
-from ..ports import Artifact, LoadedArtifacts
+from ..ports import Artifact, ArtifactStore, LoadedArtifacts
+from ..responses.values import as_object, as_text
 from .database import epoch_seconds
 from .schema import SealedRow
 from .sealing import UNSEALED, ItemTooLarge, Keyring, decode_item, encode_item, seal_row, unpack
@@ -28,6 +30,8 @@ MAX_LOAD_BYTES = 64 * 1024 * 1024
 """How large one item, and all items of one load, may be as JSON."""
 
 _SLICE_BYTES: Final = 64 * 1024
+_WRITTEN: Final = "openrouter_pipe:written"
+"""The key of a sealed item under which stands who served it; no provider's item has it."""
 
 
 class SealedArtifacts:
@@ -46,7 +50,7 @@ class SealedArtifacts:
         now = epoch_seconds()
         sealed: list[SealedRow] = []
         for artifact in artifacts:
-            data = encode_item(artifact.item)
+            data = encode_item(_payload(artifact))
             work = partial(seal, artifact, data, self._keyring, now=now)
             sealed.append(await asyncio.to_thread(work) if len(data) > _SLICE_BYTES else work())
         if sealed:
@@ -93,6 +97,51 @@ class SealedArtifacts:
         return found
 
 
+class RunningReasoning:
+    """An ArtifactStore whose reasoning is kept for one turn alone, in a store of its own; the rest goes below.
+
+    Of a chat whose reasoning is not kept, it still goes back within its turn: providers refuse a tool's result without
+    the reasoning that led to its call. The host calls again for each round of its tools. `turn_id` is the message that
+    is answered: answers side by side are one turn.
+    """
+
+    def __init__(self, below: ArtifactStore, running: ArtifactStore, turn_id: str) -> None:
+        self._below, self._running, self._turn_id = below, running, turn_id
+
+    async def put(self, artifacts: Sequence[Artifact]) -> None:
+        """Keep reasoning for its turn, and make the rest durable below. Raises StoreError."""
+        thoughts = [each for each in artifacts if each.kind == "reasoning"]
+        lasting = [each for each in artifacts if each.kind != "reasoning"]
+        if lasting:
+            await self._below.put(lasting)
+        if thoughts:
+            await self._running.put([replace(each, message_id=self._turn_id) for each in thoughts])
+
+    async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
+        """Find the user's artifacts: reasoning of this turn, and what is below. Never raises."""
+        found = await self._running.load(user_id, ids)
+        passing = {
+            key: each
+            for key, each in found.items()
+            if isinstance(each, Artifact) and each.message_id == self._turn_id
+        }
+        rest = [key for key in ids if key not in passing]
+        kept = await self._below.load(user_id, rest) if rest else {}
+        return {key: passing.get(key) or kept[key] for key in dict.fromkeys(ids)}
+
+    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
+        """Delete them, in both. Raises StoreUnavailable."""
+        await self._running.delete(user_id, ids)
+        await self._below.delete(user_id, ids)
+
+
+def _payload(artifact: Artifact) -> Mapping[str, Any]:
+    """The item as it is sealed, with who served it and under which instructions, where that is known."""
+    written = {"provider": artifact.provider, "prompt": artifact.prompt}
+    known = {name: value for name, value in written.items() if value}
+    return {**artifact.item, _WRITTEN: known} if known else artifact.item
+
+
 def seal(artifact: Artifact, data: bytes, keyring: Keyring, *, now: int) -> SealedRow:
     """Make an artifact's row of its encoded item, created at `now` (epoch seconds). Raises StoreError."""
     where = (artifact.user_id, artifact.id, artifact.chat_id, artifact.message_id)
@@ -109,10 +158,10 @@ def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> tuple[Artif
     item = decode_item(data)
     if item.get("type") != row.kind:
         raise SealBroken("A stored item could not be opened.", detail="not of its row's kind")
-    artifact = Artifact(
-        row.id, row.user_id, row.chat_id, row.message_id, row.kind, row.model, cast("Item", item)
-    )
-    return artifact, len(data)
+    written = as_object(item.pop(_WRITTEN, None))
+    names = (as_text(written.get("provider")), as_text(written.get("prompt")))
+    where = (row.id, row.user_id, row.chat_id, row.message_id, row.kind, row.model)
+    return Artifact(*where, cast("Item", item), *names), len(data)
 
 
 class UnsavedRows:
@@ -146,6 +195,18 @@ class UnsavedRows:
     def _drop(self, key: tuple[str, str]) -> None:
         if row := self._rows.pop(key, None):
             self._bytes -= len(row.payload)
+
+
+class RunningRows(UnsavedRows):
+    """Rows in memory; of a user's chat, those of one message alone."""
+
+    async def put(self, rows: Sequence[SealedRow]) -> None:
+        """Take the rows, and drop those of the same chats that are of other messages."""
+        latest = {(row.user_id, row.chat_id): row.message_id for row in rows}
+        for key, row in [*self._rows.items()]:
+            if latest.get((row.user_id, row.chat_id), row.message_id) != row.message_id:
+                self._drop(key)
+        await super().put(rows)
 
 
 class SavedRows:

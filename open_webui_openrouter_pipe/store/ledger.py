@@ -26,6 +26,8 @@ from .database import Database, epoch_seconds
 HOLD_SECONDS: Final = 60 * 60
 """Longer than any answer takes."""
 
+_COSTS: Final = ("cost", "provider_cost")
+"""What is added up for each account, and counts against limits."""
 _CHAT_SUMS: Final = tuple(field.name for field in fields(ChatSpending))
 
 _log = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ class SpendingLedger(BatchWriter[Bill]):
         tables = database.tables
         self._ledger, self._spending, self._hold = tables.ledger, tables.spending, tables.hold
         self._add_to_chat = database.upsert(self._ledger, adding=_CHAT_SUMS)
-        self._add_to_account = database.upsert(self._spending, adding=["cost"])
+        self._add_to_account = database.upsert(self._spending, adding=_COSTS)
         self._end_hold = sa.delete(self._hold).where(
             self._hold.c.account == sa.bindparam("of_account"), self._hold.c.id == sa.bindparam("of_hold")
         )
@@ -67,7 +69,9 @@ class SpendingLedger(BatchWriter[Bill]):
         """Hold the most that a request may cost, if it may begin under these limits. Raises StoreError."""
         accounts = sorted({each.account for each in under})
         now, query = self._clock(), self._query()
-        nothing = [{"account": account, "day": day_number(now), "cost": 0.0} for account in accounts]
+        nothing = [
+            {"account": account, "day": day_number(now), **dict.fromkeys(_COSTS, 0.0)} for account in accounts
+        ]
         row = {"id": hold, "amount": amount, "until": now + HOLD_SECONDS}
 
         async def work(connection: AsyncConnection) -> bool:
@@ -97,9 +101,13 @@ class SpendingLedger(BatchWriter[Bill]):
         ]
         by_account = sorted([(account, at) for at, bill in enumerate(bills) for account in bill.accounts])
         costs = [
-            {"account": account, "day": day_number(now), "cost": bills[at].cost}
+            {
+                "account": account,
+                "day": day_number(now),
+                **{name: getattr(bills[at], name) for name in _COSTS},
+            }
             for account, at in by_account
-            if bills[at].cost
+            if bills[at].cost or bills[at].provider_cost
         ]
         holds = [
             {"of_account": account, "of_hold": bills[at].hold} for account, at in by_account if bills[at].hold
@@ -125,16 +133,21 @@ class SpendingLedger(BatchWriter[Bill]):
         """Return the query for what accounts (`ids`) have spent today and this month, and what is held."""
         now, spending, hold = self._clock(), self._spending.c, self._hold.c
         none = sa.literal(0.0, sa.Double)
-        today = sa.case((spending.day == day_number(now), spending.cost), else_=none)
-        spent = sa.select(
-            spending.account, today.label("day"), spending.cost.label("month"), none.label("held")
-        )
-        held = sa.select(hold.account, none, none, hold.amount)
+        is_today, by_provider = spending.day == day_number(now), spending.provider_cost
+        columns = {
+            "day": sa.case((is_today, spending.cost), else_=none),
+            "month": spending.cost,
+            "held": none,
+            "provider_day": sa.case((is_today, by_provider), else_=none),
+            "provider_month": by_provider,
+        }
+        spent = sa.select(spending.account, *(column.label(name) for name, column in columns.items()))
+        held = sa.select(hold.account, none, none, hold.amount, none, none)
         both = sa.union_all(
             spent.where(self._database.among_ids(spending.account), spending.day >= month_start(now)),
             held.where(self._database.among_ids(hold.account), hold.until > now),
         ).subquery()
-        sums = (sa.func.sum(both.c[name]) for name in ("day", "month", "held"))
+        sums = (sa.func.sum(both.c[name]) for name in columns)
         return sa.select(both.c.account, *sums).group_by(both.c.account)
 
 
@@ -147,8 +160,9 @@ def _log_lost(bills: Sequence[Bill]) -> None:
     for bill in bills:
         if bill.requests:
             _log.warning(
-                "bill not written: $%.6f of user %s in chat %s",
+                "bill not written: $%.6f and, at a provider, $%.6f of user %s in chat %s",
                 bill.cost,
+                bill.provider_cost,
                 bill.user_id,
                 bill.chat_id or "none",
             )

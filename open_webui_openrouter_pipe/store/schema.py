@@ -177,7 +177,9 @@ def define_tables(schema: str | None) -> Tables:
             key=2,
             index=used,
         ),
-        spending=define("spending", {"account": "str", "day": "int", "cost": "float"}, key=2),
+        spending=define(
+            "spending", {"account": "str", "day": "int", "cost": "float", "provider_cost": "float"}, key=2
+        ),
         hold=define("hold", {"account": "str", "id": "str", "amount": "float", "until": "int"}, key=2),
         prompt=define("prompt", _types(PromptRow), key=3, index=used),
     )

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
-from ..conversation.budget import Calibration
+from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import SpendingDeclined, SpendingLimitReached, StoreError
 from ..money.audit import Bill, sent_bill
@@ -32,21 +34,51 @@ from ..money.limits import (
     nearest,
     period_end,
 )
-from ..money.prefix import FoundBreak, LastRequest, digests_of, expected_input, find_break
-from ..money.prices import NO_PRICES, CacheRule, Prices, dollars
+from ..money.prefix import (
+    NOTHING_ANNOUNCED,
+    Announced,
+    FoundBreak,
+    LastRequest,
+    digests_of,
+    expected_input,
+    find_break,
+)
+from ..money.prices import MOST_PER_TOKEN, NO_PRICES, NOTHING, CacheRule, Prices, dollars, highest, paid
 from ..planning.plan import Plan
-from ..ports import Ledger, Model, Notice, Request, RequestBody, RequestOrigin, Show
-from ..responses.effects import ResponseFinished, Usage
+from ..ports import (
+    FindModel,
+    Ledger,
+    Model,
+    Notice,
+    Request,
+    RequestBody,
+    RequestOrigin,
+    Show,
+)
+from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import is_function_call
+from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import notice
 from .admission import Away
 from .fit import PlannerServices, about
 from .round import Answer
 
 HELD_OUTPUT_TOKENS: Final = 16_384
-"""What an answer is taken to have at most where the request sets no limit."""
+"""The longest answer of a model that names none; and room for thinking."""
+LEAST_OUTPUT_TOKENS: Final = 4_096
+"""What an answer needs beside its thinking."""
+OUTPUT_SHARE: Final = 0.1
+"""Of the smallest limit: what an answer may cost, if that leaves enough."""
 HELD_SHARE: Final = 1.1
 """Of the counted input: what the provider may count at most."""
+FEE_SHARE: Final = 1.05
+"""Of the list's price: what is paid where a provider's own key is used."""
+TIER_SHARE: Final = 2.0
+"""Of the list's price: what the dearer service tiers cost at most.
+
+OpenRouter's list has none of them; OpenAI's has 1.7 to 2 times as much for
+`priority`.
+"""
 MAX_REMEMBERED_CHATS: Final = 2_048
 ANSWER_SECONDS: Final = 120.0
 """How long a user may think about a price before the request is dropped."""
@@ -59,6 +91,9 @@ MEASURABLE_SECONDS: Final = 0.2
 """Answers that arrive faster arrive in one piece, which says nothing about their speed."""
 
 _POLL_SECONDS: Final = 0.5
+_DEARER_TIERS: Final = {"priority", "fast", "scale", "ultrafast"}
+_LENGTHS: Final = {"max_tokens", "max_completion_tokens"}
+"""The catalogue's names of `max_output_tokens`."""
 _WAS_READ_ONCE: Final = attrgetter("was_read_once")
 
 log = logging.getLogger(__name__)
@@ -84,26 +119,87 @@ class CostCeiling:
     offered: Sequence[Model] = ()
     searches: int = 0
 
-    def highest_cost(self, body: RequestBody, input_tokens: int) -> float:
+    def highest_cost(self, body: RequestBody, input_tokens: int, *, seconds: float) -> float:
         """Return the most that a request may cost: nothing cached, a long answer, every search.
 
-        One without a price may cost what the dearest offered model does.
+        It is sent at `seconds` since the epoch. One without a price may cost
+        what the dearest offered model does.
         """
-        known = [model.prices if model else NO_PRICES for model in self.models]
-        if not all(each.are_known for each in known):
-            known += [model.prices for model in self.offered]
-        by_field = zip(*map(astuple, known), strict=True)
-        prices = Prices(*(max(filter(None, each), default=None) for each in by_field))
-        dearest = max(prices.input or 0.0, prices.write or 0.0, prices.write_long or 0.0)
-        asked = self.models[0] if self.models else None
-        most = (asked.max_output_tokens if asked else None) or HELD_OUTPUT_TOKENS
-        output_tokens = body.get("max_output_tokens") or min(most, HELD_OUTPUT_TOKENS)
-        return (
-            input_tokens * HELD_SHARE * dearest
-            + output_tokens * (prices.output or 0.0)
+        size = input_tokens * HELD_SHARE
+        prices = highest(each.at(size, seconds) for each in self._prices())
+        kinds = Counter(_kinds_of_parts(body))
+        pictures = kinds["input_image"]
+        seen_token, seen = _of_pictures(prices.image if pictures else None)
+        drawn_token, drawn = _of_pictures(prices.image_output)
+        given = (
+            prices.input,
+            prices.write,
+            prices.write_long,
+            prices.audio if kinds["input_audio"] else None,
+            seen_token,
+        )
+        written = (prices.output, prices.reasoning, drawn_token)
+        length = body.get("max_output_tokens") or self._longest_tokens()
+        cost = (
+            size * max(each or 0.0 for each in given)
+            + length * max(each or 0.0 for each in written)
+            + pictures * seen
+            + drawn
             + (prices.request or 0.0)
             + self.searches * (prices.search or 0.0)
         )
+        is_dearer = body.get("service_tier") in _DEARER_TIERS
+        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0)
+
+    def output_tokens(self, reasoning: Mapping[str, Any], limit_dollars: float) -> int | None:
+        """Return how long an answer may be under a limit; None for any length.
+
+        As long as the models can write, and as the window keeps free for it;
+        half of that, and so on, as long as it costs too much of the limit. It
+        depends on nothing that changes within a chat: providers that take an
+        effort for a share of it would have cached the chat for another one.
+        """
+        known = [model for model in self.models if model]
+        price = highest(each.dearest() for each in self._prices()).output
+        listed = [model.supported_parameters for model in known]
+        if price == 0 or any(each and not each & _LENGTHS for each in listed):
+            return None
+        longest = most = self._longest_tokens()
+        if window := smallest_known(model.context_tokens for model in known):
+            most = min(most, int(window * MAX_OUTPUT_SHARE))
+        thinking = as_count(reasoning.get("max_tokens")) or 0
+        may_think = any(model.reasons for model in known)
+        thinks = may_think and reasoning.get("effort") != "none" and not thinking
+        least = HELD_OUTPUT_TOKENS if thinks else LEAST_OUTPUT_TOKENS
+        may_cost = limit_dollars * OUTPUT_SHARE
+        while most > least and most * (price or 0.0) > may_cost:
+            most = max(least, most // 2)
+        if not thinking:
+            return most
+        return max(most, min(longest, thinking + LEAST_OUTPUT_TOKENS))
+
+    def _longest_tokens(self) -> int:
+        sizes = [model.max_output_tokens for model in self.models if model]
+        return smallest_known(sizes) or HELD_OUTPUT_TOKENS
+
+    def _prices(self) -> list[Prices]:
+        """Those of the models that may answer, or of all that are offered."""
+        known = [model.prices if model else NO_PRICES for model in self.models]
+        if not all(each.are_known for each in known):
+            known += [model.prices for model in self.offered]
+        return known
+
+
+def _of_pictures(price: float | None) -> tuple[float, float]:
+    """Return what a token of a picture costs, or what a whole one does."""
+    price = price or 0.0
+    return (price, 0.0) if price < MOST_PER_TOKEN else (0.0, price)
+
+
+def _kinds_of_parts(body: RequestBody) -> Iterator[str]:
+    for item in as_list(body.get("input")):
+        for part in as_list(as_object(item).get("content")):
+            yield as_text(as_object(part).get("type"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +218,15 @@ class SpendingSettings:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCost:
-    """What an answer has cost so far: its rounds together. `writing_seconds` is when text was coming."""
+    """What an answer has cost so far: its rounds together. `writing_seconds` is when text was coming.
+
+    `others` are the ids of the models that have answered in place of the one that was asked for.
+    """
 
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     writing_seconds: float = 0.0
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +290,11 @@ class Payer:
     under: tuple[AccountLimit, ...] = ()
     state: AccountLimit | None = None
 
+    @property
+    def limit_dollars(self) -> float:
+        """The smallest limit; infinite without one."""
+        return min((each.limit.dollars for each in self.under), default=math.inf)
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class Spending:
@@ -210,6 +315,7 @@ class Spending:
     ceiling: CostCeiling = field(default_factory=CostCeiling)
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
+    find: FindModel = lambda _: None
     sent: LastRequest = field(init=False)
     """The last request that was opened, with what its input was expected to be billed as."""
     _found: FoundBreak | None = field(default=None, init=False)
@@ -223,14 +329,19 @@ class Spending:
         self._message = f"{self.origin.chat_id}\n{self.origin.message_id}"
         self._key = cache_key(self.origin.user_id, self._message)
 
-    async def open(self, plan: Plan, request: Request, notify: Show, *, new_prompt: bool = False) -> None:
+    async def open(
+        self,
+        plan: Plan,
+        request: Request,
+        notify: Show,
+        announced: Announced = NOTHING_ANNOUNCED,
+    ) -> None:
         """Ask for what is expensive, and hold what the request may cost at most, before it is sent.
 
-        `new_prompt` says that the system prompt is announced to be another one than the chat's last.
         Raises SpendingDeclined, and SpendingLimitReached.
         """
         memory, origin = self.services.planner.memory, self.origin
-        self.sent = sent = await self._expect(plan, request, new_prompt=new_prompt)
+        self.sent = sent = await self._expect(plan, request, announced)
         last = memory.last_requests(origin.user_id, origin.chat_id, origin.model)
         of_preset = [each for each in last if each.preset == sent.preset]
         try:
@@ -247,34 +358,38 @@ class Spending:
 
     def close(self, plan: Plan, answer: Answer) -> Bill:
         """Have the bill written, and return it; where none came, for what was sent and received by then."""
-        services, origin, sent, found = self.services, self.origin, self.sent, self._found
-        usage, prices, long = answer.usage, sent.prices, sent.rule.is_kept_long
+        services, origin, found = self.services, self.origin, self._found
+        self.sent = sent = self._answered_by(answer.served.other_model)
+        usage = answer.usage
         # our own forecast knows of no parameters
         expected_tokens = 0 if found and found.position == "settings" else sent.usage.cached_tokens
         if usage is not None and origin.chat_id:
             billed = replace(sent, usage=usage, was_read_once=answer.was_read_once)
             services.planner.memory.keep(origin.user_id, origin.chat_id, billed, found, expected_tokens)
-        if usage is None and answer.first_seconds is not None:
+        if usage is None and (answer.was_stopped or answer.first_seconds is not None):
             usage = replace(sent.usage, output_tokens=answer.characters // CHARACTERS_PER_TOKEN)
         hold, self._hold = self._hold, ""
         if usage is None:
             services.ledger.release(hold, self.payer.accounts)
             return sent_bill(plan)
-        input_cost = prices.input_cost(usage, long=long)
+        cost = sent.cost_of(usage, sent.sent_seconds)
+        total = paid(usage, NOTHING if isinstance(answer.end, ResponseFailed) else cost)
         scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
+        whole = Usage(round(plan.tokens_before * scale))
         bill = replace(
             sent_bill(plan),
             user_id=origin.user_id,
             chat_id=self.chat_id,
             accounts=self.payer.accounts,
             hold=hold,
-            cost=prices.cost(usage, long=long),
+            cost=total.openrouter,
+            provider_cost=total.provider,
             input_tokens=usage.input_tokens,
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
-            input_cost=input_cost,
-            read_cost=prices.read_cost(usage.cached_tokens),
-            saved=plan.tokens_before * scale * (prices.input or 0.0) - input_cost,
+            input_cost=cost.input,
+            read_cost=cost.read,
+            saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
             break_position=found.position if found else "",
             break_cause=found.cause if found else "",
             lost_tokens=found.lost_tokens if found else 0,
@@ -283,8 +398,16 @@ class Spending:
         )
         services.ledger.write(bill)
         if origin.message_id and self.settings.cost_line != "off":
-            self._add(answer, replace(usage, cost=bill.cost))
+            self._add(answer, replace(usage, cost=bill.cost, provider_cost=bill.provider_cost))
         return bill if answer.usage else sent_bill(plan)  # the audit has what was billed, and no guesses
+
+    def _answered_by(self, model_id: str) -> LastRequest:
+        """The request at the prices of the model that has answered it, "" for the one that was asked."""
+        sent, row = self.sent, self.find(model_id) if model_id else None
+        if row is None or row == self.model:
+            return sent
+        rule = CacheRule.of(row.id, row.prices, long=sent.rule.is_kept_long)
+        return replace(sent, prices=row.prices, rule=rule)
 
     def _add(self, answer: Answer, usage: Usage) -> None:
         """Count a round of an answer for the line at its end."""
@@ -294,6 +417,7 @@ class Spending:
             earlier.usage.plus(usage),
             earlier.seconds + (0.0 if began is None else now - began),
             earlier.writing_seconds + (0.0 if first is None else now - first),
+            (*earlier.others, answer.served.other_model),
         )
         self.services.turns.put(self._key, cost)
 
@@ -304,7 +428,9 @@ class Spending:
         scale = expected.input_tokens / max(1.0, tokens[-1])
         return max(0, bisect_right([each * scale for each in tokens], expected.cached_tokens) - 1)
 
-    async def _expect(self, plan: Plan, request: Request, *, new_prompt: bool = False) -> LastRequest:
+    async def _expect(
+        self, plan: Plan, request: Request, announced: Announced = NOTHING_ANNOUNCED
+    ) -> LastRequest:
         """Name a request, and forecast what its input will be billed as if it is sent now."""
         planner, origin = self.services.planner, self.origin
         prices = self.model.prices if self.model else NO_PRICES
@@ -323,12 +449,13 @@ class Spending:
             [*accumulate(sizes)],
             breakpoints=[pieces - 1 for pieces in request.breakpoints],  # the tools are the first piece
             answer=origin.message_id,
-            new_prompt=new_prompt,
+            announced=announced,
         )
         # pictures take longer than the event loop may wait
         digests = await asyncio.to_thread(name) if plan.counts.media else name()
         now_seconds = planner.memory.clock()
-        rule = CacheRule.of(origin.model, prices, long=request.is_kept_long)
+        real_id = self.model.real_id if self.model and self.model.alias_of else origin.model
+        rule = CacheRule.of(real_id, prices, long=request.is_kept_long)
         last = planner.memory.last_requests(origin.user_id, origin.chat_id, origin.model)
         read_once = next(filter(_WAS_READ_ONCE, last), None)
         usage = expected_input(digests, rule, read_once, now_seconds=now_seconds)
@@ -339,7 +466,7 @@ class Spending:
 
     def note_summary(self, bill: Bill) -> None:
         """Have what a request for a summary has cost written into the ledger."""
-        if bill.cost:
+        if bill.cost or bill.provider_cost:
             origin, accounts = self.origin, self.payer.accounts
             of_chat = replace(bill, user_id=origin.user_id, chat_id=self.chat_id, accounts=accounts)
             self.services.ledger.write(of_chat)
@@ -350,13 +477,19 @@ class Spending:
         cost = self.services.turns.get(self._key)
         if cost is None or any(map(is_function_call, items)):
             return ""
-        self.services.turns.put(self._key, AnswerCost())
+        if answer.error is None or answer.shown:  # what was refused may be sent otherwise, and go on
+            self.services.turns.put(self._key, AnswerCost())
         usage, seconds = cost.usage, cost.writing_seconds
         if not (usage.cost or usage.total_tokens):
             return ""
         input_name = "cost_input_cached" if usage.cached_tokens else "cost_input"
+        names = list[str]()
+        for other in filter(None, dict.fromkeys(cost.others)):
+            row = self.find(other)
+            names.append(row.name if row and row.id == other else other)
         parts = [
-            dollars(usage.cost),
+            dollars(usage.cost, usage.provider_cost),
+            *([notice("cost_answered_by", model=", ".join(names))] if names else []),
             *self._forecast(answer),
             notice(input_name, tokens=usage.input_tokens, cached=usage.cached_tokens),
             notice("cost_output", tokens=usage.output_tokens),
@@ -414,7 +547,8 @@ class Spending:
     async def _take_hold(self, body: RequestBody, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
         hold = self.services.planner.new_id()
-        amount = self.ceiling.highest_cost(body, self.sent.usage.input_tokens)
+        tokens, now_seconds = self.sent.usage.input_tokens, self.sent.sent_seconds
+        amount = self.ceiling.highest_cost(body, tokens, seconds=now_seconds)
         if await self._has_hold(hold, amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))

@@ -150,8 +150,8 @@ class CommandRunner:
         count, tokens = after.summarized_turns, after.tokens
         name = "compact_done" if tokens < before_tokens else "compact_done_again"
         line = notice(name, count=count, before=before_tokens, after=tokens)
-        cost = fitter.written.cost
-        cost_line = notice("compact_cost", cost=dollars(cost)) if cost else notice("compact_kept")
+        paid = fitter.written.paid
+        cost_line = notice("compact_cost", cost=dollars(*paid)) if any(paid) else notice("compact_kept")
         return notice("sentences", first=line, second=cost_line)
 
     async def _show(self, line: Notice) -> None:

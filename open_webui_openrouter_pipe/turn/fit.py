@@ -16,7 +16,7 @@ from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSma
 from ..conversation.conversation import ContentCache, Conversation, Tool
 from ..conversation.media import Family, family_of, holds_pdf
 from ..conversation.tokens import TokenCounter, TokenCounts
-from ..errors import ContextBudgetExceeded
+from ..errors import ContextBudgetExceeded, ContextTooLong
 from ..money.audit import Bill, rejected_bill
 from ..money.prices import dollars
 from ..planning.draft import EVICTING_STRATEGIES
@@ -186,12 +186,14 @@ class Fitter:
             self.summarizer.prefetch(sent.prefetch_summaries, None if sent.omitted_tools else prefix)
 
     async def refit_smaller(
-        self, conversation: Conversation, refused: Plan, *, named_tokens: int | None = None
+        self, conversation: Conversation, refused: Plan, counted: ContextTooLong | None
     ) -> Plan | None:
         """Plan anew after the provider has counted more than its window; None when nothing more can be dropped.
 
-        A window that was unknown is `named_tokens`, which are remembered, or else less than what was refused.
+        A window that was unknown is the one that its error names, which is remembered, or else less than what was
+        refused. Where it has not said that it `counted`, nothing is learned.
         """
+        named_tokens = counted and counted.limit_tokens
         window_tokens, limit_tokens = refused.budget.window_tokens, refused.limit_tokens
         if is_unknown := self.terms.model.window_tokens is None:
             window_tokens = limit_tokens = named_tokens or refused.tokens
@@ -200,7 +202,7 @@ class Fitter:
         known = (await self._calibrated(self.terms.model)).calibration
         expected_tokens = known.upper_tokens(refused.counts) if known else refused.tokens
         # with the output that it asks for, it may be too long by what was expected as well, which teaches nothing
-        if expected_tokens + (self.terms.model.output_tokens or 0) < window_tokens:
+        if counted and expected_tokens + (self.terms.model.output_tokens or 0) < window_tokens:
             self.services.calibrations.learn(refused.model, refused.counts, window_tokens)
         if self.terms.settings.context_strategy not in EVICTING_STRATEGIES:
             return None
@@ -224,7 +226,8 @@ class Fitter:
         """Learn from the bill and record the request."""
         # what a parser makes of a PDF is billed as text that nobody counted
         if answer.usage and self.terms.calibrates and answer.was_read_once and not holds_pdf(sent.items):
-            self.services.calibrations.learn(sent.model, sent.counts, answer.usage.input_tokens)
+            model = answer.served.other_model or sent.model
+            self.services.calibrations.learn(model, sent.counts, answer.usage.input_tokens)
         if self.terms.recorded:
             self.services.record(self.origin, bill)
 
@@ -283,8 +286,8 @@ def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice
     if reason and not batch.summaries:
         return Notice(notice("not_summarized", reason=reason))
     line = notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
-    if batch.cost:
-        line = notice("summarized_cost", line=line, cost=dollars(batch.cost))
+    if any(batch.paid):
+        line = notice("summarized_cost", line=line, cost=dollars(*batch.paid))
     if reason:
         line = notice("summarized_partly", line=line, reason=reason)
     return Notice(line)

@@ -64,7 +64,9 @@ class Memory:
     clock: Callable[[], float] = time.time
     reported: SeenOnce = field(default_factory=SeenOnce)
     rejected: SeenOnce = field(default_factory=SeenOnce)
-    """The ids of reasoning that its provider has refused."""
+    """The ids of reasoning that its provider has refused; another worker is refused it as well, and learns it so."""
+    tried: SeenOnce = field(default_factory=SeenOnce)
+    """What was tried against a refusal in a turn, and what has helped: its next requests are sent so from the start."""
     agreed: SeenOnce = field(default_factory=SeenOnce)
     """The messages to whose price their user has agreed."""
     declined: SeenOnce = field(default_factory=SeenOnce)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from ..errors import AttachmentUnavailable, StoreError, StoreUnavailable
-from ..history.artifacts import normalize_persisted_item
-from ..history.markers import item_id, name_call
+from ..history.artifacts import PROVIDER_BOUND, maker_of, normalize_persisted_item
+from ..history.markers import fleeting, item_id, name_call
 from ..ports import Artifact, ArtifactStore, Downloads, FileContent, Files, RequestOrigin
 from ..responses.items import (
     Item,
@@ -47,23 +47,28 @@ def generate_item_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """What is kept of an answer: reasoning (and for how long), and tool calls with their results."""
+    """What is kept of an answer: reasoning (and for how long), and tool calls with their results.
+
+    Whatever is kept, reasoning goes back within its turn; `within_turn` says that there may be further rounds.
+    """
 
     reasoning: ReasoningRetention
     tools: bool
+    within_turn: bool = True
     in_memory: bool = False
     """Nothing outlives the process, so that what is missing is no news."""
 
     @property
     def of_unsaved(self) -> Persistence:
         """What is kept of a chat that the host does not save: reasoning, which no line in its text refers to."""
-        return Persistence(self.reasoning, tools=False, in_memory=True)
+        return replace(self, tools=False, in_memory=True)
 
     def includes(self, item: Item) -> bool:
         """Whether the item becomes an artifact: whole, of use alone, and not kept by the host itself."""
         if is_message(item) or is_function_call_output(item) or kind_of(item["type"]).answered_by == "nobody":
             return False
-        if not (self.reasoning != "disabled" if is_reasoning(item) else self.tools):
+        keeps_reasoning = self.within_turn or self.reasoning != "disabled"
+        if not (keeps_reasoning if is_reasoning(item) else self.tools):
             return False
         return item.get("status", "completed") == "completed"
 
@@ -84,6 +89,8 @@ class Recorder:
     new_id: Callable[[], str]
     taken: set[str] = field(default_factory=set)
     host_names: Mapping[str, str] = field(default_factory=dict)
+    prompt: str = ""
+    """The name of the system prompt of the request."""
     phase: str = ""
     """Of the round's text so far."""
     lost: int = 0
@@ -137,9 +144,22 @@ class Recorder:
             self._unsaved[index] = replace(earlier, item=valid)
         elif valid and self.persistence.includes(item):
             ulid, of = self.ulids.get(index) or self.new_id(), self.origin
-            self._unsaved[index] = Artifact(
-                ulid, of.user_id, of.chat_id, of.message_id, valid["type"], of.model, valid
-            )
+            if is_reasoning(valid) and self.persistence.reasoning != "conversation":
+                ulid = fleeting(ulid)
+            where = (ulid, of.user_id, of.chat_id, of.message_id, valid["type"], of.model)
+            prompt = self.prompt if is_reasoning(valid) else ""
+            self._unsaved[index] = Artifact(*where, valid, prompt=prompt)
+
+    def note_writer(self, model: str, provider: str) -> None:
+        """Note which model has written the items, and who served it: that is known with the end alone.
+
+        What is durable by then is stored again where it matters: of another model, or sealed for one provider.
+        """
+        for index, artifact in {**self.saved, **self._unsaved}.items():
+            known = replace(artifact, model=model or artifact.model, provider=provider)
+            is_bound = provider and maker_of(artifact.item) in PROVIDER_BOUND
+            if index in self._unsaved or is_bound or known.model != artifact.model:
+                self._unsaved[index] = known
 
     async def save(self) -> tuple[str, ...]:
         """Make what was kept since the last save durable, in one batch; return the ids to show.

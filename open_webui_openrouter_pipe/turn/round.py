@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from ..errors import PipeError, StreamBroken
 from ..ports import (
+    WAITED,
     Artifact,
     ArtifactStore,
     Downloads,
     Files,
     Fill,
+    FindModel,
     Notice,
     Output,
     RequestBody,
@@ -21,14 +23,17 @@ from ..ports import (
     Responses,
     RoundEnded,
     StoredMarkers,
+    other_model,
 )
 from ..responses.effects import (
+    UNKNOWN,
     Effect,
     ItemAmended,
     ItemFinished,
     ItemStarted,
     ResponseFailed,
     ResponseFinished,
+    Served,
     TextDelta,
     Usage,
 )
@@ -52,6 +57,8 @@ from .recorder import PictureStorage, Recorder
 
 STORE_UNAVAILABLE: Final = "store unavailable"
 """Under this name a user is informed once that items can be neither reloaded nor saved, until they can again."""
+
+_End = TypeVar("_End", ResponseFinished, ResponseFailed)
 
 _INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
     "max_output_tokens": "answer_at_output_limit",
@@ -100,6 +107,7 @@ class Ports:
     fill: Fill | None = None
     """None where nothing but text is sent."""
     downloads: Downloads | None = None
+    find: FindModel = lambda _: None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -108,8 +116,10 @@ class Answer:
 
     `items` are those of the whole answer, as the host has them, `stored` the artifacts of them that are durable, by
     their index, `outputs` the answers to calls of our own tools, by call id. `end` is the terminal effect, `error` why
-    the round failed, None when it did not. `shown`: something was handed on, so that the request must not be repeated.
-    `goes_on`: it called our tools alone, and the next request follows at once. Times are the event loop's seconds.
+    the round failed, None when it did not. `is_as_planned`: the whole plan was sent. `shown`: something was handed on,
+    so that the request must not be repeated. `goes_on`: it called our tools alone, and the next request follows at
+    once. `was_stopped`: its reader left while it was being answered, as far as is known. Times are the event loop's
+    seconds.
     """
 
     items: tuple[Item, ...] = ()
@@ -119,14 +129,21 @@ class Answer:
     error: PipeError | None = None
     shown: bool = False
     goes_on: bool = False
+    was_stopped: bool = False
     began_seconds: float | None = None
     first_seconds: float | None = None
     characters: int = 0
+    is_as_planned: bool = True
 
     @property
     def usage(self) -> Usage | None:
         """What the provider has billed, as far as it has said so."""
         return self.end.usage if self.end else None
+
+    @property
+    def served(self) -> Served:
+        """Who answered, as far as that is known."""
+        return self.end.served if self.end else UNKNOWN
 
     @property
     def ended_turn(self) -> bool:
@@ -137,9 +154,10 @@ class Answer:
     @property
     def was_read_once(self) -> bool:
         """Whether the bill is for this input alone: the provider's own tools read it again in each of their rounds."""
-        return isinstance(self.end, ResponseFinished) and all(
-            is_message(item) or is_reasoning(item) or is_function_call(item) for item in self.end.items
-        )
+        if not (self.is_as_planned and isinstance(self.end, ResponseFinished)):
+            return False
+        items = self.end.items
+        return all(is_message(item) or is_reasoning(item) or is_function_call(item) for item in items)
 
     def note(self, effect: Effect, now_seconds: float) -> None:
         """Note when something came, and how much text."""
@@ -158,6 +176,7 @@ class Round:
     recorder: Recorder
     pictures: PictureStorage
     reported: SeenOnce
+    find: FindModel = lambda _: None
     own: OwnCalls = field(default_factory=OwnCalls)
     answer: Answer = field(default_factory=Answer)
     _open: dict[int, Item] = field(default_factory=dict)
@@ -179,6 +198,9 @@ class Round:
                         await self._handle(effect)
             for effect in reducer.close():
                 await self._handle(effect)
+        except asyncio.CancelledError as stopped:
+            answer.was_stopped = WAITED not in stopped.args
+            raise
         except Exception as error:
             if isinstance(error, StreamBroken) and isinstance(answer.end, ResponseFinished):
                 return  # the answer was complete before
@@ -217,16 +239,22 @@ class Round:
             case ItemFinished() | ItemAmended():
                 await self._finish_item(effect)
             case ResponseFinished():
-                self.answer.end = effect
+                self.answer.end = effect = self._named(effect)
+                self.recorder.note_writer(effect.served.other_model, effect.served.provider)
                 await self._finish(effect)
             case ResponseFailed():  # what led to nothing is not kept: no provider would take it back
-                self.answer.end = effect
+                self.answer.end = effect = self._named(effect)
                 await self.channel.put(effect)
                 error = self.responses.explain(effect.failure)
                 error.generation_id = effect.response_id or ""
                 raise error
             case _:
                 await self.channel.put(effect)
+
+    def _named(self, end: _End) -> _End:
+        """The end of the response with the model that answered in place of the one that was asked for."""
+        other = other_model(self.recorder.origin.model, end.served.model, self.find)
+        return replace(end, served=replace(end.served, other_model=other)) if other else end
 
     async def _start(self, effect: ItemStarted) -> None:
         self.answer.shown = True

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation
-from ..errors import ContextTooLong, PipeError, ReasoningRejected
+from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import Options, build_input, present_prompt, with_round
+from ..history.markers import is_fleeting
 from ..history.reading import History, read_history
 from ..history.steady import SteadyPrompt, steady_prompt
 from ..history.turn import BuiltHistory
+from ..money.prefix import Announced
 from ..planning.plan import Plan
 from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
 from ..responses.items import Item
@@ -33,6 +35,14 @@ from .fit import Fitter, is_large
 from .memory import Memory
 from .own_tools import RecallTool
 from .recorder import Persistence, PictureStorage, Recorder
+from .remedies import (
+    Sending,
+    in_words,
+    may_be_history,
+    may_be_reasoning,
+    may_be_too_long,
+    may_think_without,
+)
 from .round import STORE_UNAVAILABLE, Answer, Ports, Round
 
 PROMPT_SECONDS: Final = 5.0
@@ -112,6 +122,17 @@ class PromptKeeper:
         return SteadyPrompt(present, change="new") if kept and result.change == "none" else result
 
 
+def _refusal(answer: Answer) -> ProviderError | None:
+    """Return why a request was refused, before anything of the answer was shown; None where that was billed."""
+    is_final = answer.shown or (answer.usage and answer.usage.is_billed)
+    return answer.error if isinstance(answer.error, ProviderError) and not is_final else None
+
+
+def _has_failed(answer: Answer) -> bool:
+    """Whether nothing came of a request."""
+    return answer.error is not None and not answer.shown
+
+
 def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
     """Compare with what is kept. What somebody has written anew is a new prompt, however little of it has changed."""
     if kept is None:
@@ -141,6 +162,10 @@ class TurnRunner:
     recall: RecallTool
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    """The models that may answer in the place of the one that is asked."""
+    never_reasons: bool = False
+    """Whether the catalogue says so of the model that is asked."""
     has_attachments: bool = False
     """Whether something is attached to the message that is answered, so that it cannot be a command."""
     slot: AbstractAsyncContextManager[Away | None] = field(default_factory=nullcontext)
@@ -186,8 +211,8 @@ class TurnRunner:
             loaded = {**loaded, **{artifact.id: artifact for artifact in answer.stored.values()}}
         if answer.error is not None:
             raise answer.error
-        if answer.ended_turn and self.persistence.reasoning == "next_reply":
-            await self._delete_replayed(built)
+        if answer.ended_turn and self.persistence.reasoning != "conversation":
+            await self._delete_reasoning(built, answer)
 
     async def _read(self) -> History:
         prompt = "" if self.has_attachments else self.base_user_prompt
@@ -200,17 +225,57 @@ class TurnRunner:
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
     ) -> tuple[BuiltHistory, Answer]:
-        """Send the chat, without its reasoning where the provider refuses that; return what was sent and the answer."""
-        built = self._build(history, loaded, steady)
+        """Send the chat, and otherwise where it is refused; return what was sent at first, and the answer.
+
+        Where nothing helps, the first refusal is what the user reads, and nothing is taken for refused.
+        """
+        tried, user_id, message_id = self.memory.tried, self.origin.user_id, self.origin.message_id
+        # the host calls anew after each round of a turn, with the same ids
+        turn = f"{self.origin.chat_id}\n{message_id}\n"
+        without = tried.contains(user_id, f"{turn}without reasoning")
+        built = self._build(history, loaded, steady, strip_reasoning=without)
         conversation = await self._with_attachments(built)
         await self._report_missing(built, loaded)
-        answer = await self._send(built, conversation)
-        if isinstance(answer.error, ReasoningRejected) and built.replayed and not answer.shown:
-            self.memory.rejected.add(self.origin.user_id, [*built.replayed])
-            await self.channel.put(Notice(notice("reasoning_rejected")))
+        how = Sending(
+            not tried.contains(user_id, f"{turn}thinks no more"), tried.contains(user_id, f"{turn}in words")
+        )
+        answer = refused = await self._send(built, conversation, how)
+        if answer.error is None:
+            return built, answer
+        if (
+            (error := _refusal(answer))
+            and may_be_reasoning(error, built)
+            and self._may_try(error, f"{turn}reasoning")
+        ):
+            line = "reasoning_rejected" if isinstance(error, ReasoningRejected) else "asked_without_reasoning"
+            await self.channel.put(Notice(notice(line)))
             stripped = self._build(history, loaded, steady, strip_reasoning=True)
-            answer = await self._send(stripped, await self._with_attachments(stripped))
-        return built, answer
+            conversation = await self._with_attachments(stripped)
+            thinks = how.thinks and may_think_without(error, built, self.origin.model)
+            how = replace(how, thinks=thinks, may_shorten=False)
+            answer = await self._send(stripped, conversation, how)
+            if not _has_failed(answer):
+                if isinstance(error, ReasoningRejected) or error.status < 500:
+                    self.memory.rejected.add(user_id, [*built.replayed])
+                elif message_id:  # an outage may have passed meanwhile
+                    tried.add(user_id, [f"{turn}without reasoning"])
+                tried.add(user_id, [f"{turn}thinks no more"] if message_id and not thinks else ())
+        error = error if _has_failed(answer) else None
+        if (
+            error
+            and not how.in_words
+            and may_be_history(error, built)
+            and self._may_try(error, f"{turn}words")
+        ):
+            await self.channel.put(Notice(notice("asked_in_words")))
+            answer = await self._send(built, conversation, replace(how, in_words=True, may_shorten=False))
+            tried.add(user_id, [f"{turn}in words"] if message_id and not _has_failed(answer) else ())
+        return built, refused if _has_failed(answer) else answer
+
+    def _may_try(self, error: ProviderError, what: str) -> bool:
+        """Whether to try something in a turn, both in `what`: what is not known to help is tried once."""
+        is_known = isinstance(error, ReasoningRejected) or not self.origin.message_id
+        return is_known or bool(self.memory.tried.add(self.origin.user_id, [what]))
 
     async def _load(self, ids: Sequence[str]) -> LoadedArtifacts:
         if not ids:
@@ -238,6 +303,8 @@ class TurnRunner:
         }
         options = Options(
             model_id=self.origin.model,
+            fallbacks=self.fallbacks,
+            never_reasons=self.never_reasons,
             base_system_prompt=self.base_system_prompt,
             base_user_prompt=self.base_user_prompt,
             strip_reasoning=strip_reasoning,
@@ -267,11 +334,15 @@ class TurnRunner:
         return built.conversation(items)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
-        """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
+        """Name each missing artifact once, but for reasoning that was deleted on purpose."""
         if self.persistence.reasoning == "next_reply" or self.persistence.in_memory:
             return
         reported = self.memory.reported
-        reasons = {ulid: each.reason for ulid, each in loaded.items() if isinstance(each, MissingArtifact)}
+        reasons = {
+            ulid: each.reason
+            for ulid, each in loaded.items()
+            if isinstance(each, MissingArtifact) and not is_fleeting(ulid)
+        }
         unavailable = [*reasons.values()].count("unavailable")
         if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
             await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
@@ -282,23 +353,36 @@ class TurnRunner:
             details = tuple(notice(name, count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
-    async def _send(self, built: BuiltHistory, conversation: Conversation) -> Answer:
-        """Fit the input and send it; once more with less when the provider counts more than its window."""
+    async def _send(self, built: BuiltHistory, conversation: Conversation, how: Sending) -> Answer:
+        """Fit the input and send it; once more with less when it is, or may be, more than the provider's window."""
         fitter = self.fitter
         plan = await fitter.fit(conversation, self.channel.put)
-        answer = await self._run_round(plan, built, conversation)
-        if isinstance(answer.error, ContextTooLong) and not answer.shown:
-            named_tokens = answer.error.limit_tokens
-            if smaller := await fitter.refit_smaller(conversation, plan, named_tokens=named_tokens):
-                reason = notice("context_shortened")
+        answer = await self._run_round(plan, built, conversation, how)
+        error = _refusal(answer) if answer.error and how.may_shorten else None
+        if error and may_be_too_long(error, plan.tokens, plan.limit_tokens):
+            counted = error if isinstance(error, ContextTooLong) else None
+            if counted is None and not self._may_try(
+                error, f"{self.origin.chat_id}\n{self.origin.message_id}\nless"
+            ):
+                return answer
+            if smaller := await fitter.refit_smaller(conversation, plan, counted):
+                reason = notice("context_shortened" if counted else "asked_shorter")
                 await fitter.report(conversation, smaller, self.channel.put, reason=reason)
-                return await self._run_round(smaller, built, conversation)
+                again = await self._run_round(smaller, built, conversation, how)
+                return answer if _has_failed(again) else again
         if answer.ended_turn:
             fitter.prefetch(plan)
         return answer
 
-    async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Answer:
-        request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
+    async def _run_round(
+        self, plan: Plan, built: BuiltHistory, conversation: Conversation, how: Sending
+    ) -> Answer:
+        request = self.ports.requests.build(
+            plan.items, plan.marks, omitted_tools=plan.absent_tools, thinks=how.thinks
+        )
+        if how.in_words:
+            items = in_words(request.body["input"], plan.marks.current)
+            request = replace(request, body={**request.body, "input": items})
         own = self.recall.of_round(conversation, plan)
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
@@ -309,13 +393,19 @@ class TurnRunner:
         round_ = Round(
             ports.responses,
             self.channel,
-            Recorder(ports.store, origin, self.persistence, ports.new_id, taken, names),
+            Recorder(ports.store, origin, self.persistence, ports.new_id, taken, names, built.prompt),
             PictureStorage(ports.files, origin, ports.downloads),
             self.memory.reported,
+            ports.find,
             own,
         )
-        new_prompt, answer = bool(built.steady and built.steady.change == "new"), round_.answer
-        await self.spending.open(plan, request, self.channel.put, new_prompt=new_prompt)
+        answer = round_.answer
+        answer.is_as_planned = not how.in_words
+        announced = Announced(
+            new_prompt=bool(built.steady and built.steady.change == "new"),
+            drops_reasoning=self.persistence.reasoning == "disabled" or built.has_passing_reasoning,
+        )
+        await self.spending.open(plan, request, self.channel.put, announced)
         try:
             await round_.run(request.body)
         finally:
@@ -324,9 +414,14 @@ class TurnRunner:
             await self.channel.put(Notice(line))
         return answer
 
-    async def _delete_replayed(self, built: BuiltHistory) -> None:
-        """Delete reasoning of earlier turns, which nobody needs once the turn after it has ended well."""
-        ids = [ulid for ulid, turn in built.replayed.items() if turn < built.turns[-1]]
+    async def _delete_reasoning(self, built: BuiltHistory, answer: Answer) -> None:
+        """Delete reasoning that nobody needs once a turn has ended well: of the turns before, or of this very turn."""
+        turn, stored = built.turns[-1], answer.stored.values()
+        if self.persistence.reasoning == "disabled":
+            ids = [ulid for ulid, of in built.replayed.items() if of == turn and is_fleeting(ulid)]
+            ids += [each.id for each in stored if each.kind == "reasoning"]
+        else:
+            ids = [ulid for ulid, of in built.replayed.items() if of < turn]
         if not ids:
             return
         try:

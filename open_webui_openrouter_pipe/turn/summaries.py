@@ -13,6 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Final, Literal, TypeAlias
 
 from ..conversation.conversation import Conversation
@@ -28,6 +29,7 @@ from ..errors import (
     StoreError,
 )
 from ..money.audit import Bill, Purpose
+from ..money.prices import NO_PRICES, NOTHING_PAID, Paid, Prices, paid
 from ..planning.plan import CachedPrefix
 from ..ports import Pauses, RequestBody, RequestOrigin, Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
@@ -99,6 +101,7 @@ class SummaryModel:
     requests: Requests
     window_tokens: int
     reasons: bool = False
+    prices: Prices = NO_PRICES
 
     def max_output_tokens(self, summary_tokens: int) -> int:
         """How large an answer with so large a summary may be, including the thinking of a model that reasons."""
@@ -153,6 +156,8 @@ class SummaryWriter:
     suffix_model: SummaryModel | None
     standalone_model: SummaryModel
     count: Callable[[str], int]
+    clock: Callable[[], float]
+    """Epoch seconds, by which prices go."""
 
     async def write(
         self,
@@ -172,18 +177,22 @@ class SummaryWriter:
         attempts: list[Attempt] = []
         requests = self._requests(target, assignment, cached_prefix)
         while request := await asyncio.to_thread(next, requests, None):
-            bill, body = request
+            model, (bill, body) = request
+            sent_seconds = self.clock()
             try:
                 async with asyncio.timeout_at(until_seconds):
                     response = await self.responses.create(body)
                 end = reduce_response(dict(response))[-1]
                 assert isinstance(end, ResponseFinished | ResponseFailed)
                 usage = end.usage or Usage()
+                cost = model.prices.cost(usage, seconds=sent_seconds)
+                total = paid(usage, cost)
                 bill = replace(
                     bill,
                     input_tokens=usage.input_tokens,
                     cached_tokens=usage.cached_tokens,
-                    cost=usage.cost,
+                    cost=total.openrouter,
+                    provider_cost=total.provider,
                 )
                 if isinstance(end, ResponseFailed):
                     raise self.responses.explain(end.failure)
@@ -204,8 +213,8 @@ class SummaryWriter:
 
     def _requests(
         self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None
-    ) -> Iterator[tuple[Bill, RequestBody]]:
-        """Yield what is asked at the first attempt, and at the second."""
+    ) -> Iterator[tuple[SummaryModel, tuple[Bill, RequestBody]]]:
+        """Yield who is asked what at the first attempt, and at the second."""
         summary_tokens = int((target.max_tokens + target.max_state_tokens) * MODEL_SHARE)
         attempts, model = MAX_ATTEMPTS, self.suffix_model
         if model is not None and prefix is not None and _contains(prefix, target):
@@ -213,7 +222,7 @@ class SummaryWriter:
             if prefix.tokens + output_tokens <= model.window_tokens * WINDOW_SHARE:
                 attempts -= 1
                 suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
-                yield model.request(target, [suffix], output_tokens, prefix)
+                yield model, model.request(target, [suffix], output_tokens, prefix)
         model = self.standalone_model
         output_tokens = model.max_output_tokens(summary_tokens)
         room_tokens = int(model.window_tokens * WINDOW_SHARE) - output_tokens
@@ -221,7 +230,7 @@ class SummaryWriter:
         items = standalone_request(
             assignment, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
         )
-        yield from [model.request(target, items, output_tokens)] * attempts
+        yield from [(model, model.request(target, items, output_tokens))] * attempts
 
     def _complete(
         self, target: SummaryTarget, assignment: SummaryAssignment, end: ResponseFinished
@@ -267,10 +276,13 @@ class SummarizerState:
 
 @dataclass(frozen=True, slots=True)
 class SummaryBatch:
-    """The summaries that were made, by segment, their cost in dollars, and why the first of the others failed."""
+    """The summaries that were made, by segment, and what was paid for them.
+
+    `failure` is why the first of the others failed.
+    """
 
     summaries: Mapping[Segment, Summary] = field(default_factory=dict)
-    cost: float = 0.0
+    paid: Paid = NOTHING_PAID
     failure: SummaryFailure | None = None
 
 
@@ -366,7 +378,7 @@ class Summarizer:
             batches.append(SummaryBatch(failure="timed_out"))
         combined = SummaryBatch(
             {segment: summary for batch in batches for segment, summary in batch.summaries.items()},
-            sum(batch.cost for batch in batches),
+            reduce(Paid.plus, [batch.paid for batch in batches], NOTHING_PAID),
             next((batch.failure for batch in batches if batch.failure), None),
         )
         self._record_outcome(combined)
@@ -469,12 +481,17 @@ class Summarizer:
         for attempt in attempts:
             purpose: Purpose = "summary_ahead" if until_seconds is None else "summary"
             self.record(replace(attempt.bill, purpose=purpose))
-        cost, last, origin = sum(attempt.bill.cost for attempt in attempts), attempts[-1], self.origin
+        last, origin = attempts[-1], self.origin
+        bills = [attempt.bill for attempt in attempts]
+        total = Paid(
+            sum(bill.cost for bill in bills),
+            sum(bill.provider_cost for bill in bills),
+        )
         if last.summary is None:
-            return SummaryBatch(cost=cost, failure=last.failure)
+            return SummaryBatch(paid=total, failure=last.failure)
         kept = (target.segment, last.summary, last.bill.model, target.source_tokens)
         try:
             await self.summaries.keep(StoredSummary(origin.user_id, origin.chat_id, *kept))
         except Exception as error:  # noqa: BLE001 - it is written, and of use at least now
             log.warning("a summary serves this request alone: %s: %s", type(error).__name__, error)
-        return SummaryBatch({target.segment: last.summary}, cost)
+        return SummaryBatch({target.segment: last.summary}, total)

@@ -126,6 +126,11 @@ def is_important(text: str) -> bool:
     return not (isinstance(text, Line) and text.name in ENGLISH.routine)
 
 
+def is_disclosure(text: str) -> bool:
+    """Whether the line says who else learns something of an answer, which no setting hides."""
+    return isinstance(text, Line) and text.name == "recorded"
+
+
 def is_cost(text: str) -> bool:
     """Whether the line says what an answer has cost."""
     return isinstance(text, Line) and text.name == "cost_line"

@@ -67,12 +67,14 @@ class PipeInProcess:
         base_url: str,
         transport: httpx.AsyncBaseTransport | None = None,
         files: Files | None = None,
+        cache_folder: Path | None = None,
         clock: Callable[[], float] = time.time,
         **valves: Any,
     ) -> None:
         self._directory = directory
         self._transport = transport
         self._files = files
+        self._cache_folder = cache_folder
         self._clock = clock
         self._apps: list[App] = []
         self._database: Database | None = None
@@ -86,7 +88,9 @@ class PipeInProcess:
 
     def _build(self) -> App:
         self._database = open_database(f"sqlite:///{self._directory / 'rows.db'}")
-        resources = Host(self._database, FakeRecords(), SECRET_KEY, files=self._files)
+        resources = Host(
+            self._database, FakeRecords(), SECRET_KEY, files=self._files, cache_folder=self._cache_folder
+        )
         self._apps.append(App(resources, transport=self._transport, clock=self._clock))
         return self.app
 
@@ -159,12 +163,14 @@ class Page:
         self.attached: Sequence[Json] = ()
         """To the first message."""
         self.parameters: Mapping[str, Any] = {}
+        self.max_rounds = _MAX_ROUNDS
+        """Of a question."""
         self.turns: list[tuple[str, Answer]] = []
 
     async def ask(self, text: str) -> Answer:
         """Send a message and return the answer once all its rounds are over."""
         answer = self._new_answer(text)
-        for _ in range(_MAX_ROUNDS):
+        for _ in range(self.max_rounds):
             await self._round(answer)
             if not self._run_tools(answer):
                 break

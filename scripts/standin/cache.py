@@ -15,7 +15,7 @@ import hashlib
 import itertools
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +28,8 @@ MAX_BREAKPOINTS = 4
 SHORT_TTL_SECONDS = 300.0
 LONG_TTL_SECONDS = 3600.0
 DIGEST_BYTES = 16
+EPOCH_WEEKDAY = 3
+"""The first of January 1970 was a Thursday."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,46 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
+class PriceWindow:
+    """Prices of whole requests, in place of others: of long ones, or at some hours.
+
+    They have more prompt tokens than `above_tokens`, and come from `opens` to before `closes`, which are minutes of the
+    UTC day, through midnight where it closes earlier; `weekdays` are 0 for Monday to 6, empty for all.
+    """
+
+    rates: dict[str, Decimal]
+    above_tokens: int | None = None
+    opens: int | None = None
+    closes: int | None = None
+    weekdays: frozenset[int] = frozenset()
+
+    def covers(self, tokens: int, now: float) -> bool:
+        """Whether a request of so many tokens falls into it."""
+        day, minute = divmod(int(now // 60), 24 * 60)
+        opens, closes = self.opens or 0, 24 * 60 if self.closes is None else self.closes
+        open_minutes = (closes - opens) % (24 * 60) or 24 * 60
+        return (
+            (self.above_tokens is None or tokens > self.above_tokens)
+            and (minute - opens) % (24 * 60) < open_minutes
+            and (not self.weekdays or (day + EPOCH_WEEKDAY) % 7 in self.weekdays)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class CachedModel:
     """What an account needs to know of a model."""
 
     id: str
     prices: Prices = field(default_factory=Prices)
     rule: CacheRule = field(default_factory=CacheRule)
+    windows: tuple[PriceWindow, ...] = ()
+
+    def prices_of(self, tokens: int, now: float) -> Prices:
+        """The prices of a request of so many prompt tokens; of several windows, the last one decides each price."""
+        rates: dict[str, Decimal] = {}
+        for window in self.windows:
+            rates |= window.rates if window.covers(tokens, now) else {}
+        return replace(self.prices, **rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +133,7 @@ class PromptCache:
             model: The model with its prices and its caching rule.
             session: Names the account and the conversation; other sessions share nothing.
             segments: The prompt in the provider's order: tools, instructions, input items.
-            now: The time in seconds, on any clock that never runs backwards.
+            now: The time in seconds since 1970.
         """
         known = self._expiry.get((model.id, session), {})
         entries = {digest: expiry for digest, expiry in known.items() if expiry > now}
@@ -105,6 +141,7 @@ class PromptCache:
         total = sum(len(segment.tokens) for segment in segments)
         self._expiry[model.id, session] = entries | dict.fromkeys(found.renewed, now + model.rule.ttl_seconds)
         written = found.written if model.rule.writes_billed else 0
+        model = replace(model, prices=model.prices_of(total, now))
         return Usage(total, found.cached, written, _input_cost(model, total, found.cached, written))
 
 

@@ -10,26 +10,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from .cache import SEARCH_DOLLARS, CachedModel, CacheRule, Prices
+from .cache import SEARCH_DOLLARS, CachedModel, CacheRule, Prices, PriceWindow
 from .errors import RefusalError, router_error
 
 Family = Literal["openai", "anthropic", "google", "xai", "raw"]
 
+MAKERS = {"xai": "x-ai", "raw": "deepseek"}
+"""Of the families that are not called like one."""
 DATA: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 DATE = "20260709"
 DEFAULT_MODEL = "openai/gpt-5.2"
 MILLION = Decimal(1_000_000)
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 SEARCHING_FAMILIES: frozenset[Family] = frozenset({"openai", "anthropic", "google", "xai"})
 """Whose providers search the web themselves."""
 PRESETS = {"preset/team": DEFAULT_MODEL, "preset/thrifty": "openai/gpt-4.1-mini"}
 """The account's presets, as they stand after the `@` of an id, each with the model that it names."""
+ROUTERS = {"openrouter/auto": "anthropic/claude-sonnet-4.5"}
+"""Ids behind which another model answers: that which its plugin allows first, or else this one."""
 ROUTING_VARIANTS = frozenset({"nitro", "floor", "exacto", "online"})
 """Variants of any model; others, such as ":free", are models of the catalogue."""
 ZDR_FAMILIES: frozenset[Family] = frozenset({"anthropic", "google"})
@@ -44,7 +49,9 @@ class Model:
     """One model: what the catalogue says of it and how its provider behaves.
 
     ``rates`` are dollars per million tokens, by their names in /models; ``wire_extra`` replaces fields of its entry
-    there, and ``omitted`` names those that the entry lacks.
+    there, ``omitted`` names those that the entry lacks, and ``others`` are further providers. ``windows`` are other
+    rates at some sizes and hours. ``own_key_fee`` says that the account holds a key of the provider's: it is the share
+    of the price that is OpenRouter's, and the provider bills the price itself.
     """
 
     id: str
@@ -60,19 +67,42 @@ class Model:
     parameters: tuple[str, ...] = ()
     thinking: dict[str, Any] | None = None
     tokenizer: str = "Other"
+    others: tuple[str, ...] = ()
+    windows: tuple[PriceWindow, ...] = ()
+    own_key_fee: Decimal | None = None
     wire_extra: dict[str, Any] = field(default_factory=dict)
     omitted: tuple[str, ...] = ()
 
     @property
+    def maker(self) -> str:
+        """Whose rules hold: the author's; for the stand-in's own models that of their family."""
+        author = self.id.partition("/")[0]
+        return MAKERS.get(self.family, self.family) if author == "standin" else author
+
+    @property
+    def efforts(self) -> list[str] | None:
+        """The efforts of thinking that it knows; None where it takes any, or does not think."""
+        known: list[str] | None = self._thinking().get("supported_efforts")
+        return known
+
+    @property
     def cached(self) -> CachedModel:
         """The model as the prompt cache knows it."""
-        prices = Prices(**{name: rate / MILLION for name, rate in self.rates.items()})
-        return CachedModel(self.id, prices, self.rule)
+        prices = Prices(**_per_one(self.rates))
+        windows = tuple(replace(window, rates=_per_one(window.rates)) for window in self.windows)
+        return CachedModel(self.id, prices, self.rule, windows)
 
     @property
     def slug(self) -> str:
         """The provider's name in preferences."""
         return self.provider.lower().replace(" ", "-")
+
+    def offers(self, preferences: dict[str, Any]) -> list[Model]:
+        """The model as each of its providers serves it, in the order that the preferences name, or only the first."""
+        offered = [replace(self, provider=name) for name in (self.provider, *self.others)]
+        order = [name.lower().partition("/")[0] for name in preferences.get("order") or []]
+        named = [one for name in order for one in offered if one.slug == name]
+        return named[:1] or offered
 
     def refusal_by(self, preferences: dict[str, Any]) -> RefusalError | None:
         """Why the provider may not serve a request with these preferences; None when it may."""
@@ -81,7 +111,7 @@ class Model:
             for key in ("only", "ignore")
         )
         if (only and self.slug not in only) or self.slug in ignored:
-            return router_error(404, NO_PROVIDER)
+            return router_error(404, self._unserved(only) if only else NO_PROVIDER)
         wants_none_kept = preferences.get("zdr") is True and self.family not in ZDR_FAMILIES
         collects = preferences.get("data_collection") == "deny" and self.slug in COLLECTING_PROVIDERS
         if wants_none_kept or collects:
@@ -94,6 +124,14 @@ class Model:
         if too_dear or (precision and "unknown" not in precision):
             return router_error(404, NO_ENDPOINT)
         return None
+
+    def _unserved(self, only: set[str]) -> str:
+        served = ", ".join(name.lower().replace(" ", "-") for name in (self.provider, *self.others))
+        wanted = ", ".join(sorted(only))
+        return (
+            f"{NO_PROVIDER} Providers serving {self.id}: {served}, "
+            f"but your request's provider.only preference permits only: {wanted}."
+        )
 
     def wire(self) -> dict[str, Any]:
         """The model as an entry of /models."""
@@ -121,7 +159,7 @@ class Model:
             "links": {"details": f"/api/v1/models/{self.id}/endpoints"},
         }
         if self.thinking is not None:
-            shown["reasoning"] = {**DATA["thinking"], **self.thinking}
+            shown["reasoning"] = self._thinking()
         return {key: value for key, value in {**shown, **self.wire_extra}.items() if key not in self.omitted}
 
     def endpoint(self) -> dict[str, Any]:
@@ -140,9 +178,29 @@ class Model:
             "supports_implicit_caching": self.rule.kind == "automatic",
         }
 
-    def _pricing(self) -> dict[str, str]:
+    def _thinking(self) -> dict[str, Any]:
+        return {} if self.thinking is None else {**DATA["thinking"], **self.thinking}
+
+    def _pricing(self) -> dict[str, Any]:
         by_search = {"web_search": f"{SEARCH_DOLLARS}"} if self.family in SEARCHING_FAMILIES else {}
-        return {name: _per_token(rate) for name, rate in self.rates.items()} | by_search
+        shown: dict[str, Any] = {name: _per_token(rate) for name, rate in self.rates.items()} | by_search
+        return {**shown, "overrides": [*map(_override, self.windows)]} if self.windows else shown
+
+
+def _per_one(rates: dict[str, Decimal]) -> dict[str, Decimal]:
+    return {name: rate / MILLION for name, rate in rates.items()}
+
+
+def _override(window: PriceWindow) -> dict[str, Any]:
+    """A window as the catalogue writes it."""
+    clocks = {"utc_start": window.opens, "utc_end": window.closes}
+    conditions = {
+        "min_prompt_tokens": window.above_tokens,
+        **{name: at if at is None else at // 60 * 100 + at % 60 for name, at in clocks.items()},
+        "utc_days": [WEEKDAYS[at] for at in sorted(window.weekdays)] or None,
+    }
+    prices = {name: _per_token(rate) for name, rate in window.rates.items()}
+    return {name: value for name, value in conditions.items() if value is not None} | prices
 
 
 def _per_token(rate: Decimal) -> str:
@@ -161,6 +219,28 @@ def _read_models() -> Iterator[dict[str, Any]]:
 
 MODELS = TypeAdapter(tuple[Model, ...]).validate_python(tuple(_read_models()))
 BY_ID = {model.id: model for model in MODELS}
+
+
+def _router(router_id: str) -> dict[str, Any]:
+    """A router as an entry of /models: its price varies, which -1 stands for, and nothing is known of who serves."""
+    served: dict[str, Any] = BY_ID[ROUTERS[router_id]].wire()
+    shown = {name: value for name, value in served.items() if name != "reasoning"}
+    return {
+        **shown,
+        "id": router_id,
+        "canonical_slug": router_id,
+        "name": "Auto Router",
+        "pricing": {"prompt": "-1", "completion": "-1"},
+        "top_provider": {"context_length": None, "max_completion_tokens": None, "is_moderated": False},
+        "architecture": {**served["architecture"], "tokenizer": "Router"},
+    }
+
+
+def routed(model_id: str, allowed: list[str]) -> Model | None:
+    """The model that answers for an id: behind a router the first that is allowed, or its usual one."""
+    if model_id in ROUTERS:
+        return find((allowed or [ROUTERS[model_id]])[0])
+    return find(model_id)
 
 
 def find(model_id: str) -> Model | None:
@@ -190,10 +270,12 @@ def listing(
         for model in MODELS
         if set(required) <= set(model.parameters) and ("all" in outputs or set(outputs) & set(model.outputs))
     ]
+    routers = [_router(name) for name in ROUTERS if "text" in outputs or "all" in outputs]
+    rows = [*(model.wire() for model in chosen), *routers]
     end = offset + limit
-    following = f"/api/v1/models?offset={end}&limit={limit}" if end < len(chosen) else None
+    following = f"/api/v1/models?offset={end}&limit={limit}" if end < len(rows) else None
     return {
-        "data": [model.wire() for model in chosen[offset:end]],
-        "total_count": len(chosen),
+        "data": rows[offset:end],
+        "total_count": len(rows),
         "links": {"next": following},
     }

@@ -35,9 +35,15 @@ class RefusalError(Exception):
     metadata: dict[str, Any] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+    said: str = ""
+    """What the provider said, where it is not the message."""
+    whole: Any = None
+    """The body, where it was recorded as a whole."""
 
     def body(self) -> str:
         """The body as sent: a JSON text, or an HTML page."""
+        if self.whole is not None:
+            return json.dumps(self.whole, ensure_ascii=False)
         if self.family == "html":
             return HTML_PAGE.format(status=self.status, message=self.message)
         if self.family == "B":
@@ -79,10 +85,29 @@ def router_error(status: int, message: str, **metadata: Any) -> RefusalError:
     return RefusalError(status, message, metadata=metadata or None)
 
 
-def provider_error(provider: str, message: str) -> RefusalError:
-    """Family A with status 400, handed on from a provider."""
-    raw = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
-    return RefusalError(400, message, metadata={"provider_name": provider, "raw": raw})
+def vendor_error(
+    maker: str,
+    provider: str,
+    said: str,
+    *,
+    status: int = 400,
+    code: str | None = None,
+    param: str | None = None,
+) -> RefusalError:
+    """Family A, handed on from a provider: its own body, in its maker's form, is in ``metadata.raw``.
+
+    Without words there is no more than that the provider refused.
+    """
+    kind = "invalid_request_error"
+    form: dict[str, Any] = {"error": {"message": said, "type": kind, "param": param, "code": code or None}}
+    if maker == "anthropic":
+        error = {"type": kind, "message": said}
+        form = {"type": "error", "error": error, "request_id": "req_standin"}
+    elif maker == "google":
+        form = {"error": {"code": status, "message": said, "status": "INVALID_ARGUMENT"}}
+    raw = {"raw": json.dumps(form, ensure_ascii=False)} if said else {}
+    metadata = {**raw, "provider_name": provider, "is_byok": False}
+    return RefusalError(status, "Provider returned error", metadata=metadata, said=said)
 
 
 def unsupported(path: str, value: Any, values: tuple[str, ...]) -> RefusalError:
@@ -94,6 +119,4 @@ def unsupported(path: str, value: Any, values: tuple[str, ...]) -> RefusalError:
         else f"Unsupported parameter: '{path}' is not supported with this model."
     )
     code = "unsupported_value" if values else "unsupported_parameter"
-    said = {"message": message, "type": "invalid_request_error", "param": path, "code": code}
-    metadata = {"provider_name": "OpenAI", "raw": json.dumps({"error": said})}
-    return RefusalError(400, "Provider returned error", metadata=metadata)
+    return vendor_error("openai", "OpenAI", message, code=code, param=path)

@@ -39,6 +39,8 @@ class Response:
     seals: dict[str, Item]
     usage: dict[str, Any]
     plan: Plan
+    metadata: dict[str, Any] | None = None
+    """Who served it, where the request asks for that."""
 
     def head(self, status: str, **more: Any) -> Item:
         """The response object without its output."""
@@ -75,6 +77,7 @@ class Response:
             "completed_at": self.created_at + 1,
             "output": [self.sealed(item) for item in self.output],
             "usage": self.usage,
+            **({"openrouter_metadata": self.metadata} if self.metadata else {}),
         }
         if reason == "completed":
             return self.head("completed", **done)

@@ -11,7 +11,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Any
 
-from .errors import provider_error, router_error
+from .errors import RefusalError, router_error, vendor_error
 from .prompt import input_items
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ MAGIC: dict[str, Callable[[bytes], bool]] = {
     "video/webm": lambda data: data.startswith(b"\x1a\x45\xdf\xa3"),
 }
 """What the first bytes of each type say."""
+MISMATCHES = {
+    "image": "Image does not match the provided media type",
+    "file": "Document is not a valid PDF.",
+}
+"""What providers say of content of another type (seen: index id 70076861285, mistralai/client-python#485)."""
 
 
 def check_media(body: dict[str, Any], model: Model) -> None:
@@ -50,7 +55,7 @@ def check_media(body: dict[str, Any], model: Model) -> None:
     Raises:
         RefusalError: The service would refuse it.
     """
-    _check_output(body, model)
+    _check_drawing(body, model)
     parses = _parses_pdfs(body)
     for item in input_items(body):
         for part in parts_of(item):
@@ -83,18 +88,13 @@ def pictures_of(body: dict[str, Any]) -> Iterator[bytes]:
 # --- what the model draws ---
 
 
-def _check_output(body: dict[str, Any], model: Model) -> None:
-    wanted = body.get("modalities") or ["text"]
-    if not set(wanted) <= set(model.outputs):
-        names = ", ".join(sorted(wanted))
-        message = f"No endpoints found that support the requested output modalities: {names}"
-        raise router_error(404, message)
+def _check_drawing(body: dict[str, Any], model: Model) -> None:
     config = body.get("image_config") or {}
-    if config and "image" not in wanted:
+    if config and "image" not in (body.get("modalities") or ["text"]):
         raise router_error(400, "image_config needs the output modality image")
     for name, known in (("aspect_ratio", ASPECT_RATIOS), ("image_size", IMAGE_SIZES)):
         if name in config and config[name] not in known:
-            raise provider_error(model.provider, f"{name}: expected one of {', '.join(known)}")
+            raise _unfit(model, f"{name}: expected one of {', '.join(known)}")
 
 
 # --- what it reads ---
@@ -124,11 +124,11 @@ def _check_part(part: dict[str, Any], medium: str, model: Model) -> None:
         audio = part["input_audio"]
         is_one = MAGIC.get(f"audio/{audio['format']}")
         if not is_one or not is_one(_decoded(audio["data"]) or b""):
-            raise provider_error(model.provider, f"The audio is not {audio['format']} in base64.")
+            raise _unfit(model, f"The audio is not {audio['format']} in base64.")
         return
     _check_source(next((part[name] for name in SOURCES[medium] if part.get(name)), ""), medium, model)
     if part.get("file_data") and not part.get("filename"):
-        raise provider_error(model.provider, "Missing required parameter: 'filename'.")
+        raise _unfit(model, "Missing required parameter: 'filename'.")
 
 
 def _check_source(source: str, medium: str, model: Model) -> None:
@@ -137,13 +137,17 @@ def _check_source(source: str, medium: str, model: Model) -> None:
         return
     if not (head := DATA_URL.match(source)):
         message = f"The {medium} is neither an https URL nor a base64 data URL."
-        raise provider_error(model.provider, message)
+        raise _unfit(model, message)
     kind, content = head[1], _decoded(source[head.end() :])
     is_known = medium == "file" or (kind in MAGIC and kind.startswith(f"{medium}/"))
     if not content or not is_known:
-        raise provider_error(model.provider, f"Unsupported or empty {medium}: {kind}")
+        raise _unfit(model, f"Unsupported or empty {medium}: {kind}")
     if kind in MAGIC and not MAGIC[kind](content):
-        raise provider_error(model.provider, f"The content of the {medium} is not {kind}.")
+        raise _unfit(model, MISMATCHES.get(medium, f"The content of the {medium} is not {kind}."))
+
+
+def _unfit(model: Model, said: str) -> RefusalError:
+    return vendor_error(model.maker, model.provider, said)
 
 
 def _decoded(text: str) -> bytes | None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import events
 from .cache import LONG_TTL_SECONDS, SEARCH_DOLLARS
+from .catalogue import DEFAULT_MODEL, ROUTERS, find
 from .plan import Item, thought
 from .prompt import conversation
-from .seal import FORMATS
+from .seal import FORMATS, binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ def answer(service: Service, record: RecordedRequest, accepted: Accepted, plan: 
         ends[-1:] = ["incomplete"]
     output = list(map(builder.build, plan.items, ends))
     tokens = {item["id"]: builder.tokens(item) for item in output}
-    seals = service.sealer.seal(output, model, tokens)
+    seals = service.sealer.seal(output, model, tokens, binding(body))
     wanted = ENCRYPTED_CONTENT in (body.get("include") or [])
     session = conversation(body, record.headers.get("x-session-id", ""))
     used = service.cache.account(
@@ -65,17 +66,51 @@ def answer(service: Service, record: RecordedRequest, accepted: Accepted, plan: 
         model=model.id,
         output=tuple(output),
         seals={name: seal for name, seal in seals.items() if wanted or "signature" in seal},
-        usage=_bill(used, model, output, tokens),
+        usage=_bill(used, model, output, tokens, now),
         plan=plan,
+        metadata=_metadata(body, model, is_byok=model.own_key_fee is not None) if _asks_who(record) else None,
     )
 
 
-def _bill(used: Usage, model: Model, output: list[Item], tokens: dict[str, int]) -> dict[str, Any]:
-    """The ``usage`` object of a response; costs are dollars."""
+def _asks_who(record: RecordedRequest) -> bool:
+    return record.headers.get("x-openrouter-metadata") == "enabled"
+
+
+def _metadata(body: dict[str, Any], model: Model, *, is_byok: bool) -> dict[str, Any]:
+    """What the service says of who served a request, in its recorded form."""
+    requested = body.get("model") or (body.get("models") or [DEFAULT_MODEL])[0]
+    by_strategy = {
+        "auto": requested in ROUTERS,
+        "fallback": (asked := find(requested)) is not None and asked.id != model.id,
+    }
+    endpoint = {"provider": model.provider, "model": model.id}
+    return {
+        "requested": requested,
+        "strategy": next((name for name, is_it in by_strategy.items() if is_it), "direct"),
+        "region": "iad",
+        "attempt": 1,
+        "is_byok": is_byok,
+        "endpoints": {"total": 1, "available": [{**endpoint, "selected": True}]},
+        "attempts": [{**endpoint, "status": 200}],
+        "pipeline": [],
+    }
+
+
+def _bill(
+    used: Usage, model: Model, output: list[Item], tokens: dict[str, int], now: float
+) -> dict[str, Any]:
+    """The ``usage`` object of a response; costs are dollars.
+
+    With a key of the provider's in the account, the provider bills the inference, and OpenRouter its fee and the tools.
+    Otherwise what the provider gets is in the cost already.
+    """
     kinds = [item["type"] for item in output]
     searches, fetches = (kinds.count(f"openrouter:web_{kind}") for kind in ("search", "fetch"))
     output_tokens = sum(tokens.values())
-    output_cost, tool_cost = output_tokens * model.cached.prices.completion, searches * SEARCH_DOLLARS
+    output_cost = output_tokens * model.cached.prices_of(used.input_tokens, now).completion
+    inference, tool_cost = used.input_cost + output_cost, searches * SEARCH_DOLLARS
+    is_byok = model.own_key_fee is not None
+    own = inference if model.own_key_fee is None else inference * model.own_key_fee
     writes = {"cache_write_tokens": used.cache_write_tokens} if model.rule.writes_billed else {}
     thought = sum(tokens[item["id"]] for item in output if item["type"] == "reasoning")
     shown: dict[str, Any] = {
@@ -84,10 +119,10 @@ def _bill(used: Usage, model: Model, output: list[Item], tokens: dict[str, int])
         "output_tokens": output_tokens,
         "output_tokens_details": {"reasoning_tokens": thought},
         "total_tokens": used.input_tokens + output_tokens,
-        "cost": float(used.input_cost + output_cost + tool_cost),
-        "is_byok": False,
+        "cost": float(own + tool_cost),
+        "is_byok": is_byok,
         "cost_details": {
-            "upstream_inference_cost": None,
+            "upstream_inference_cost": float(inference if is_byok else own + tool_cost),
             "upstream_inference_input_cost": float(used.input_cost),
             "upstream_inference_output_cost": float(output_cost),
         },

@@ -25,6 +25,8 @@ a summary, Open WebUI's own prompts, the directives of the text, natural chat. I
     slow=SECONDS                                              a long answer, ten deltas a second
     error=STATUS                      family= message= retry_after=                    instead of an answer
                                                               (family A, B, C or html)
+    recorded={...}                    holds=TYPE              a recorded error, by its status, shape, and body or
+                                                              message, if the input holds an item of this type
     refuse=PATH                       values=a,b              the provider takes no such parameter, such as
                                                               temperature or reasoning.effort, or no other values
     fail=failed|response.error|nested|flat|eof  after= code= message= type=            in mid-stream
@@ -45,7 +47,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import validate_call
 
 from . import plan as planned
-from .errors import Family, documented, unsupported
+from .errors import Family, RefusalError, documented, unsupported
 from .media import pictures_of
 from .plan import (
     Break,
@@ -76,16 +78,18 @@ NATURAL_SEARCH = re.compile(r"\b(?:search(?: the web)? for|look up)\s+(.+)", re.
 NATURAL_FETCH = re.compile(r"\bread\s+(https?://\S+)", re.IGNORECASE)
 SEARCH_TOOL, FETCH_TOOL = "openrouter:web_search", "openrouter:web_fetch"
 FOUND_URL, FOUND_TITLE = "https://example.org/found", "What was found"
+NOTE = re.compile(r"\[(?!\[standin:)")
+"""How a message begins that a client has put beside the question, such as quotations."""
 REFERENCE = re.compile(r"#\d{6}\b")
-INPUT_ROLES = ("user", "system", "developer")
 
 
 class ParsedRequest:
-    """An accepted request, read once: its text, its abilities, each turn's calls and outputs since its last message."""
+    """An accepted request, read once: its newest question, its abilities, the calls and outputs since then."""
 
     def __init__(self, body: dict[str, Any], model: Model) -> None:
         self.body, self.model, self.items = body, model, input_items(body)
-        self.text = _last_user_text(self.items)
+        said = [text_of(item) for item in self.items if item.get("role") == "user"]
+        self.text = next((text for text in reversed(said) if not NOTE.match(text)), said[-1] if said else "")
         turn = self.items[last_user(self.items) + 1 :]
         names = {item["call_id"]: item["name"] for item in self.items if item.get("type") == "function_call"}
         outputs = (item for item in turn if item.get("type") == "function_call_output")
@@ -322,6 +326,20 @@ class Draft:
         else:
             self.plan.refusal = replace(refusal, headers=headers, family=family, message=message)
 
+    def _do_recorded(self, row: dict[str, Any], holds: str = "") -> None:
+        if holds and holds not in {item.get("type") for item in self.request.items}:
+            return
+        body, message = row.get("body"), row.get("message", "")
+        if row["shape"] != "sse event":
+            self.plan.refusal = RefusalError(row["status"], message, whole=body)
+            return
+        error = (
+            (body or {})
+            .get("response", body or {})
+            .get("error", {"code": "server_error", "message": message})
+        )
+        self.plan.cut = Break("failed", 0, error["code"], error["message"], error_type="unmapped")
+
     def _do_refuse(self, path: str, values: str = "") -> None:
         given: Any = self.request.body
         for name in path.split("."):
@@ -393,18 +411,3 @@ def _go_online(draft: Draft) -> None:
         draft.before.append(planned.search(sought[1] if sought else words, FOUND_URL))
     draft.text = f"{request.echo()}\n\nAs [{FOUND_TITLE}]({FOUND_URL}) says."
     draft.citations.append(planned.citation(FOUND_URL, FOUND_TITLE))
-
-
-# --- reading the request ---
-
-
-def _last_user_text(items: list[dict[str, Any]]) -> str:
-    """The text of the user's last run of messages; instructions that stand among them do not end the run."""
-    run: list[str] = []
-    for item in reversed(items):
-        role = item.get("role")
-        if role == "user":
-            run.append(text_of(item))
-        elif run and role not in INPUT_ROLES:
-            break
-    return "\n".join(reversed(run))

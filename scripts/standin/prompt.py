@@ -152,10 +152,10 @@ def text_of(item: dict[str, Any]) -> str:
 def _message_key(body: dict[str, Any], model: Model) -> bytes:
     """What Anthropic's cache of messages depends on beside their text."""
     choice = body.get("tool_choice", "auto") if body.get("tools") else None
-    return json.dumps([choice, _thinking_tokens(body, model)], sort_keys=True).encode()
+    return json.dumps([choice, thinking_tokens(body, model)], sort_keys=True).encode()
 
 
-def _thinking_tokens(body: dict[str, Any], model: Model) -> int | None:
+def thinking_tokens(body: dict[str, Any], model: Model) -> int | None:
     """The budget for thinking that the router asks Anthropic for: 0 when off, None when nothing was said."""
     asked = body.get("reasoning") or {}
     effort, enabled, tokens = (asked.get(key) for key in ("effort", "enabled", "max_tokens"))

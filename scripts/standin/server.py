@@ -3,7 +3,7 @@
 Owns routing, authorization and the way of a request through the other modules: it is recorded, accepted,
 planned, answered and sent; and uvicorn, which serves it on a loopback port. All state lives in ``Service``.
 
-    GET  /api/v1/models, /endpoints/zdr, /key
+    GET  /api/v1/models, /models/user, /endpoints/zdr, /key
     POST /api/v1/responses
 """
 
@@ -52,7 +52,7 @@ def create_app(service: Service) -> Starlette:
 
     async def endpoint(request: Request) -> Response:
         record = await _recorded(service, request)
-        service.log.append(record)
+        service.record(record)
         try:
             response = REPLIES.get((record.method, request.url.path), _missing)(service, request, record)
         except RefusalError as refusal:
@@ -86,7 +86,7 @@ async def _recorded(service: Service, request: Request) -> RecordedRequest:
 
 
 def _refused(refusal: RefusalError, record: RecordedRequest) -> Response:
-    record.error = refusal.message
+    record.error = refusal.said or refusal.message
     kind = "text/html; charset=UTF-8" if refusal.family == "html" else "application/json"
     return Response(refusal.body(), refusal.status, refusal.headers, media_type=kind)
 
@@ -117,6 +117,12 @@ def _models(_service: Service, request: Request, _record: RecordedRequest) -> Re
     required = tuple(name for name in query.get("supported_parameters", "").split(",") if name)
     outputs = tuple(query.get("output_modalities", "text").split(","))
     return JSONResponse(catalogue.listing(offset, min(limit, MAX_LISTED), required, outputs))
+
+
+def _own_models(service: Service, request: Request, record: RecordedRequest) -> Response:
+    """What the account's settings leave of the list; these exclude nothing."""
+    _authorize(request)
+    return _models(service, request, record)
 
 
 def _zdr(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
@@ -154,7 +160,7 @@ def _responses(service: Service, request: Request, record: RecordedRequest) -> R
         raise documented(402)
     if len(record.raw) > MAX_BODY_BYTES:
         raise documented(413)
-    accepted = accept(service, record)
+    accepted = accept(service, record, key)
     queued = bracketed(service.orders(accepted.body)) if service.orders else service.queued()
     plan = plan_answer(
         accepted.body,
@@ -175,6 +181,7 @@ def _missing(_service: Service, _request: Request, _record: RecordedRequest) -> 
 
 REPLIES: dict[tuple[str, str], Reply] = {
     ("GET", f"{API}/models"): _models,
+    ("GET", f"{API}/models/user"): _own_models,
     ("GET", f"{API}/endpoints/zdr"): _zdr,
     ("GET", f"{API}/key"): _key,
     ("POST", f"{API}/responses"): _responses,

@@ -1,15 +1,18 @@
 """What one stand-in remembers between requests.
 
-Owns its clock, the log, the queue of ordered behaviours, how summaries are answered, and the prompt cache.
+Owns its clock, the log, the queue of ordered behaviours, how summaries are answered, the prompt cache, what is left of
+an account, and which provider serves a conversation.
 Secrets stay out of the log: of the bearer only a digest is kept. It must not know HTTP.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from .cache import PromptCache
@@ -19,12 +22,18 @@ from .prompt import local_tokenizer
 from .seal import Sealer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from .catalogue import Model
     from .prompt import Tokenizer
+    from .rules import Asked
 
 RECORDED_REQUESTS = 5000
 ACCOUNT_CHARS = 12
+STICKY_SECONDS = 600.0
+"""How long a conversation that pauses stays with the provider that served it last."""
+FUNDED = re.compile(r"sk-or-(credit|limit)-(\d+(?:\.\d+)?)")
+"""Keys whose account, or whose own limit, has so many dollars."""
 SECRET_HEADERS = frozenset({"authorization", "cookie"})
 
 
@@ -34,7 +43,7 @@ class RecordedRequest:
 
     ``usage`` and ``output`` are those of the terminal event, ``disconnected`` says that the client left before the end,
     ``finished`` that the last byte was handed over, ``is_summary`` that it asks for a summary. The times are seconds
-    on the stand-in's clock.
+    on the stand-in's clock, and ``held`` the dollars that the answer may cost at most.
     """
 
     method: str
@@ -50,10 +59,26 @@ class RecordedRequest:
     output: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     error: str = ""
+    held: Decimal = Decimal(0)
     is_summary: bool = False
     disconnected: bool = False
     finished: bool = False
     ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What is left of an account, or of a key's own limit, and what its running requests may cost, in dollars."""
+
+    dollars: Decimal
+    held: Decimal
+    is_of_key: bool
+
+    def affordable(self, asked: Asked, *, beside_others: bool = False) -> int:
+        """How many tokens of an answer can be paid, beside what is held for other requests or without them."""
+        prices = asked.model.cached.prices
+        left = self.dollars - asked.prompt.tokens * prices.prompt - (self.held if beside_others else 0)
+        return max(0, int(left / prices.completion)) if prices.completion else asked.output
 
 
 def account_of(bearer: str) -> str:
@@ -83,14 +108,22 @@ class Service:
     def reset(self) -> None:
         """Forget everything but the seals, which stay valid; the summaries are honest again."""
         self.log: deque[RecordedRequest] = deque(maxlen=RECORDED_REQUESTS)
+        self.forgotten = 0
+        """How many of the oldest requests the log no longer holds."""
+        self._serving: dict[tuple[str, str], tuple[str, float]] = {}
         self.cache = PromptCache()
         self._queue: deque[str] = deque()
         self._advanced_seconds = 0.0
         self._summarizer = ""
 
+    def record(self, request: RecordedRequest) -> None:
+        """Note a request in the log, which may forget the oldest for it."""
+        self.forgotten += len(self.log) == self.log.maxlen
+        self.log.append(request)
+
     @property
     def requests(self) -> list[RecordedRequest]:
-        """The requests since the start or the last reset, oldest first."""
+        """The requests since the start or the last reset, the newest RECORDED_REQUESTS of them, oldest first."""
         return list(self.log)
 
     @property
@@ -115,6 +148,24 @@ class Service:
     def advance(self, seconds: float) -> None:
         """Move the clock on."""
         self._advanced_seconds += seconds
+
+    def credit(self, request: RecordedRequest, bearer: str) -> Credit | None:
+        """What is left for a request; None where its key names no sum."""
+        if (funded := FUNDED.match(bearer)) is None:
+            return None
+        others = [one for one in self.log if one.account == request.account and one is not request]
+        spent = sum(Decimal(str((one.usage or {}).get("cost", 0))) for one in others)
+        held = sum((one.held for one in others if one.ended_at is None), Decimal(0))
+        return Credit(Decimal(funded[2]) - spent, held, funded[1] == "limit")
+
+    def serving(self, model: Model, conversation: str, names: Sequence[str]) -> str:
+        """Which of the providers serves a conversation: the one that did, and each new one another in turn."""
+        key, now = (model.id, conversation), self.now()
+        name, until = self._serving.get(key, ("", now))
+        if name not in names or until <= now:
+            name = names[len(self._serving) % len(names)]
+        self._serving[key] = (name, now + STICKY_SECONDS)
+        return name
 
     def script(self, *orders: str, times: int = 1) -> None:
         """Queue behaviours for the next requests: directives with or without brackets."""

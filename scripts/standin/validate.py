@@ -1,8 +1,8 @@
 """Whether a request to /responses is one that the service accepts.
 
-Owns the order of the checks, and the documented rules that the SDK's models do not carry: lengths, ranges, counts,
-names, roles, the pairing of calls with their outputs, what a model can do and how much it holds; ``media`` judges
-what is not text. A request that is not accepted raises ``RefusalError`` with the documented answer.
+Owns the order of the checks, and the documented rules that the SDK's models do not carry and that hold for every
+model: lengths, ranges, counts, names, roles, outputs without calls. ``media`` judges what is not text, ``rules`` what
+depends on the model and its maker. A request that is not accepted raises ``RefusalError`` with the answer.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from . import catalogue, sdk_schema
-from .cache import MAX_BREAKPOINTS
-from .errors import bad_prompt, invalid_request, provider_error, router_error
+from . import catalogue, rules, sdk_schema
+from .errors import bad_prompt, invalid_request, router_error
 from .media import check_media
-from .prompt import PromptReader, input_items
+from .prompt import PromptReader, conversation, input_items
 from .sdk_schema import issue
+from .seal import Sealed, TroubleError, binding
 from .summaries import instruction
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from .sdk_schema import Issue, Path
     from .state import RecordedRequest, Service
 
-ROUTING_DOCS = "To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing"
-IMPLICIT_COMPRESSION_TOKENS = 8192
-"""The context-compression plugin is on up to a window of so many, unless a request switches it off."""
 MAX_CATEGORIES = 2
 MAX_CATEGORY_CHARS = 30
 MAX_MODELS = 3
@@ -85,15 +82,15 @@ class _Element(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A request that is accepted: its model, what its reasoning said, and its prompt."""
+    """A request that is accepted: its model, served by one of its providers, and its prompt."""
 
     body: dict[str, Any]
     model: Model
     prompt: Prompt
 
 
-def accept(service: Service, record: RecordedRequest) -> Accepted:
-    """Accept a recorded request; notes its warnings.
+def accept(service: Service, record: RecordedRequest, bearer: str = "") -> Accepted:
+    """Accept a recorded request; notes its warnings, and what it may cost.
 
     Raises:
         RefusalError: The service would refuse it.
@@ -101,24 +98,23 @@ def accept(service: Service, record: RecordedRequest) -> Accepted:
     body = record.body
     record.warnings.extend([*check(body), *_header_warnings(record.headers)])
     record.is_summary = bool(instruction(body))
-    model = _chosen_model(body)
-    _check_abilities(body, model)
+    session = conversation(body, record.headers.get("x-session-id", ""))
+    offers = {offer.provider: offer for offer in _offers(body)}
+    model = offers[service.serving(next(iter(offers.values())), f"{record.account}/{session}", [*offers])]
     check_media(body, model)
-    seals = service.sealer.verify(input_items(body), model)
+    items, seals, trouble = input_items(body), dict[str, Sealed](), None
+    try:
+        seals = service.sealer.verify(items, model, binding(body))
+    except TroubleError as error:
+        trouble = error
     prompt = PromptReader(service.tokenizer).read(body, seals, model)
-    if model.family == "anthropic":
-        _check_breakpoints(body, model, sum(segment.breakpoint for segment in prompt.segments))
-    _check_window(body, model, prompt, record)
+    asked = rules.Asked(body, model, items, prompt, trouble, service.credit(record, bearer))
+    rules.judge(asked)
+    if asked.is_compressed:
+        record.warnings.append("context-compression removed the middle of the prompt")
+    prices = model.cached.prices
+    record.held = prompt.tokens * prices.prompt + asked.output * prices.completion
     return Accepted(body, model, prompt)
-
-
-def _check_breakpoints(body: dict[str, Any], model: Model, count: int) -> None:
-    if count > MAX_BREAKPOINTS:
-        message = f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided."
-        raise provider_error(model.provider, message)
-    if count > 1 and (body.get("cache_control") or {}).get("ttl") == "1h":
-        message = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
-        raise provider_error(model.provider, message)
 
 
 def check(body: Any) -> list[str]:
@@ -181,7 +177,7 @@ def _message_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
 
 
 def _check_pairs(items: list[dict[str, Any]]) -> None:
-    """Each call has one later output, each output one earlier call, and no id occurs twice."""
+    """Each output has one earlier call, and no id occurs twice."""
     calls: set[str] = set()
     answered: set[str] = set()
     faults: list[str] = []
@@ -197,7 +193,6 @@ def _check_pairs(items: list[dict[str, Any]]) -> None:
             if name in answered:
                 faults.append(f"Duplicate output for call_id {name}.")
             answered.add(name)
-    faults += [f"No tool output found for function call {name}." for name in calls - answered]
     if faults:
         raise router_error(400, faults[0], provider_name=None)
 
@@ -214,67 +209,22 @@ def _header_warnings(headers: dict[str, str]) -> list[str]:
     return [f"header beyond its limit: {name}" for name, exceeds in excesses.items() if exceeds]
 
 
-def _chosen_model(body: dict[str, Any]) -> Model:
-    """The first of the named models whose provider may serve the request."""
+def _offers(body: dict[str, Any]) -> list[Model]:
+    """The first of the named models that may serve the request, once for each of its providers that may."""
     fallbacks = body.get("models") or []
     names = [body["model"], *fallbacks] if "model" in body else fallbacks or [catalogue.DEFAULT_MODEL]
     models = []
+    settings = [each for each in body.get("plugins") or [] if each.get("id") == "auto-router"]
+    allowed = [name for each in settings for name in each.get("allowed_models") or []]
     for name in names:
-        if (model := catalogue.find(name)) is None:
+        if (model := catalogue.routed(name, allowed)) is None:
             raise router_error(400, f"{name} is not a valid model ID")
         models.append(model)
-    refusals = [model.refusal_by(body.get("provider") or {}) for model in models]
-    for model, refusal in zip(models, refusals, strict=True):
-        if refusal is None:
-            return model
-    assert refusals[0] is not None
+    preferences = body.get("provider") or {}
+    refusals = []
+    for model in models:
+        judged = [(offer, offer.refusal_by(preferences)) for offer in model.offers(preferences)]
+        if allowed := [offer for offer, refusal in judged if refusal is None]:
+            return allowed
+        refusals += [refusal for _, refusal in judged if refusal]
     raise refusals[0]
-
-
-def _check_abilities(body: dict[str, Any], model: Model) -> None:
-    if body.get("tools") and "tools" not in model.parameters:
-        raise router_error(404, f"No endpoints found that support tool use. {ROUTING_DOCS}")
-    _check_choice(body, model)
-    thinking = body.get("reasoning") or {}
-    if (model.thinking or {}).get("mandatory") and thinking.get("effort") == "none":
-        raise router_error(400, "Reasoning is mandatory for this endpoint and cannot be disabled.")
-
-
-def _check_choice(body: dict[str, Any], model: Model) -> None:
-    """A choice names tools of the request; Anthropic's models cannot be forced to one while they think."""
-    choice = body.get("tool_choice")
-    if not isinstance(choice, dict):
-        return
-    keys = ("type", "name")
-    offered = [{key: tool.get(key) for key in keys} for tool in body.get("tools") or []]
-    named = choice["tools"] if choice["type"] == "allowed_tools" else [choice]
-    for tool in named:
-        if {key: tool.get(key) for key in keys} not in offered:
-            raise router_error(400, f"Tool choice {tool!r} not found in 'tools' parameter.")
-    thinks = (body.get("reasoning") or {}).get("effort") not in {None, "none"}
-    if model.family == "anthropic" and thinks and choice.get("mode", "required") == "required":
-        message = "Thinking may not be enabled when tool_choice forces tool use."
-        raise provider_error(model.provider, message)
-
-
-def _check_window(body: dict[str, Any], model: Model, prompt: Prompt, record: RecordedRequest) -> None:
-    output = body.get("max_output_tokens") or 0
-    total = prompt.tokens + output
-    if total <= model.context_tokens:
-        return
-    plugin = next((one for one in body.get("plugins") or [] if one["id"] == "context-compression"), None)
-    compressing = (
-        model.context_tokens <= IMPLICIT_COMPRESSION_TOKENS if plugin is None else plugin.get("enabled", True)
-    )
-    if compressing:
-        record.warnings.append("context-compression removed the middle of the prompt")
-        return
-    tools = f", {prompt.tool_tokens} of tool input" if prompt.tool_tokens else ""
-    split = f"{prompt.tokens - prompt.tool_tokens} of text input{tools}, {output} in the output"
-    message = (
-        f"This endpoint's maximum context length is {model.context_tokens} tokens. "
-        f"However, you requested about {total} tokens ({split}). "
-        "Please reduce the length of either one, "
-        "or use the context-compression plugin to compress your prompt automatically."
-    )
-    raise router_error(400, message, provider_name=None)

@@ -59,7 +59,7 @@ class Broken(httpx.AsyncHTTPTransport):
         self.asked: list[str] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        path = request.url.path.removeprefix("/api/v1")
+        path = request.url.path.removeprefix("/api/v1").replace("/models/user", "/models")
         self.asked.append(path)
         if path not in self.paths:
             return await super().handle_async_request(request)

@@ -171,7 +171,7 @@ async def test_the_user_s_own_key_pays(
     answer = await chat.ask("Hello")
     assert answer.error == (notice(line) if line else None)
     accounts = {(each.path, each.account) for each in standin.requests if each.path != "/responses"}
-    assert accounts <= {("/models", account_of("sk-or-test"))}
+    assert accounts <= {("/models/user", account_of("sk-or-test"))}
     assert {each.account for each in standin.responses} <= {account_of(key)}
     assert bool(standin.responses) or line is not None
     assert not key or key not in caplog.text

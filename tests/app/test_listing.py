@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LISTED = {model.id for model in catalogue.MODELS if {"text", "image"} & set(model.outputs)}
+LISTED = {
+    model.id
+    for model in catalogue.MODELS
+    if {"text", "image"} & set(model.outputs) and not model.id.endswith(":batch")
+}
+LISTED |= set(catalogue.ROUTERS)
+LISTED = {name for name in LISTED if not name.endswith(":batch")}
 CASES = Path(__file__).with_name("listings.txt")
 
 
@@ -96,7 +102,7 @@ async def test_a_server_without_a_list_is_named(
 
 
 async def test_the_list_survives_everything(tmp_path: Path, standin: StandIn) -> None:
-    """A restart, another key, and another address and back, with the network down."""
+    """A restart, and another key or address and back, with the network down; each has a list of its own."""
     elsewhere = settings(standin, BASE_URL=f"{standin.url}/elsewhere")
     async with app_on(tmp_path, cache_folder=tmp_path) as app:
         first = await app.models(settings(standin))
@@ -106,8 +112,33 @@ async def test_the_list_survives_everything(tmp_path: Path, standin: StandIn) ->
         other_address = await app.models(elsewhere)
         back = await app.models(settings(standin))
     assert len(first) == len(LISTED)
-    assert (again, other_key, back) == (first, first, first)
-    assert [entry["id"] for entry in other_address] == ["status"]
+    assert (again, back) == (first, first)
+    assert [[entry["id"] for entry in each] for each in (other_key, other_address)] == [["status"]] * 2
+
+
+async def test_only_what_the_account_lets_answer_is_listed(tmp_path: Path, standin: StandIn) -> None:
+    """By the key's own list; where there is none, all models are."""
+
+    class Own(Broken):
+        own: httpx.Response
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith("/models/user"):
+                return self.own
+            return await super().handle_async_request(request)
+
+    row = {"id": "openai/gpt-5.2", "name": "One"}
+    found = []
+    for own in (
+        httpx.Response(200, json={"data": [row]}),
+        httpx.Response(200, json={"data": []}),
+        *(httpx.Response(status, text="no") for status in (400, 401, 403, 404)),
+    ):
+        network = Own()
+        network.own = own
+        async with app_on(tmp_path, network) as app:
+            found.append(len(await app.models(settings(standin))))
+    assert found == [1, *[len(LISTED)] * 5]
 
 
 async def test_only_so_many_keys_and_addresses_are_remembered(app: App, standin: StandIn) -> None:

@@ -217,7 +217,7 @@ async def cached_share(new_chat: NewChat, *, moves: bool, **valves: Any) -> tupl
         now = minute if moves else 0
         memories = MEMORIES.replace("foxes", f"{now} foxes")
         await asked(chat, standin, f"You are kind.\nIt is 10:0{now}.\nBe brief.\n{memories}")
-    usages = [request.usage or {} for request in standin.responses]
+    usages = [request.usage for request in standin.responses if request.usage]
     cached = sum(usage["input_tokens_details"]["cached_tokens"] for usage in usages)
     return cached / sum(usage["input_tokens"] for usage in usages), usages[-1]["cost"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import re
 from contextlib import aclosing
@@ -12,13 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import AsyncMock
 
+import httpx
 import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
 from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
-from open_webui_openrouter_pipe.responses.effects import ResponseFinished, TextDelta
+from open_webui_openrouter_pipe.money.prices import Prices
+from open_webui_openrouter_pipe.responses.effects import ResponseFinished, TextDelta, read_usage
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
@@ -26,7 +29,7 @@ from open_webui_openrouter_pipe.valves import UserValves
 from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks.long_chats import forecast_errors, within_share
 from scripts.harness.page import Page, PipeInProcess
-from tests.app.chat import MODEL, Chat, app_on, settings
+from tests.app.chat import MODEL, Broken, Chat, app_on, settings
 from tests.support.rows import rows
 from tests.support.waiting import eventually
 
@@ -119,6 +122,13 @@ def billed(standin: StandIn) -> float:
     return math.fsum(each.usage["cost"] for each in standin.responses if each.usage)
 
 
+def prices_of(user: User, model_id: str) -> Prices:
+    """A model's row of the list, as it was fetched."""
+    model = user.app.worker.listing(user.settings.client).find(model_id)
+    assert model
+    return model.prices
+
+
 # --- the line and the ledger
 
 
@@ -199,11 +209,163 @@ async def test_an_answer_that_is_stopped_is_billed_by_our_own_count(user: User, 
     assert await user.held() == 0
 
 
+async def test_an_answer_that_is_stopped_before_it_begins_costs_its_prompt(
+    user: User, standin: StandIn
+) -> None:
+    """The provider has read it; the audit, which has no guesses, knows nothing of that."""
+    user.messages = [{"role": "user", "content": f"{LONG} [[standin: hang]]"}]
+    answer = asyncio.create_task(user.lines("go on", **LIMITED))
+    await eventually(lambda: standin.responses)
+    answer.cancel()
+    await asyncio.wait({answer})
+    total = await user.settled()
+    assert (total.requests, total.output_tokens, total.cached_tokens) == (1, 0, 0)
+    assert total.cost == pytest.approx(total.input_tokens * 1.75e-6)
+    assert total.cost > 0.006
+    assert await user.held() == 0
+
+
+@pytest.mark.parametrize("failure", ["error=429 retry_after=9", "error=503"])
+async def test_what_is_stopped_between_two_attempts_costs_nothing(
+    user: User, standin: StandIn, failure: str
+) -> None:
+    """Nobody was answering it."""
+    answer = asyncio.create_task(user.lines(f"{LONG} [[standin: {failure}]]", **LIMITED, RETRY_SECONDS=60))
+    await eventually(lambda: standin.responses and standin.responses[0].finished)
+    await asyncio.sleep(0.3)
+    answer.cancel()
+    await asyncio.wait({answer})
+    assert (await user.settled(), await user.held()) == (ChatSpending(), 0)
+
+
+async def test_what_is_stopped_before_any_provider_was_reached_costs_nothing(
+    tmp_path: Path, standin: StandIn
+) -> None:
+    """It waits for a connection all the time."""
+    network = Broken("/responses")
+    async with app_on(tmp_path, network) as app:
+        chat = Chat(app, settings(standin, RETRY_SECONDS=60), chat_id="chat-1")
+        answer = asyncio.create_task(chat.ask(LONG))
+        await eventually(lambda: "/responses" in network.asked)
+        await asyncio.sleep(0.1)
+        answer.cancel()
+        await asyncio.wait({answer})
+        await app.idle()
+        await app.worker.own.ledger.idle()
+        assert await app.worker.own.ledger.of_chat("ada", "chat-1") == ChatSpending()
+
+
+# --- as it is billed
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "later_hours"),
+    [
+        ("standin/bands", "short", 0),
+        ("standin/bands", LONG, 0),
+        *(("standin/hours", "short", hours) for hours in (3, 5, 12, 19, 22, 29)),
+    ],
+)
+async def test_the_list_says_what_is_billed(
+    user: User, standin: StandIn, model: str, text: str, later_hours: int
+) -> None:
+    """By the size of the request, and by the hour at which it is sent, whenever the list was fetched."""
+    await user.lines("Fetch the list", COST_LINE="off")
+    user.world.seconds += later_hours * 3600
+    standin.advance(user.world.seconds - standin.now())
+    user.begin("chat-2")
+    user.model = model
+    await user.lines(text)
+    (usage,) = [each.usage for each in standin.responses[1:] if each.usage]
+    total = await user.settled()
+    assert total.cost == pytest.approx(usage["cost"])
+    assert total.input_cost == pytest.approx(usage["cost_details"]["upstream_inference_input_cost"], rel=1e-4)
+    read = read_usage(usage)
+    assert read
+    assert prices_of(user, model).cost(read, seconds=user.world.seconds).total == pytest.approx(
+        usage["cost"], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(("model", "fee"), [("standin/own-key", 0.05), ("standin/own-key-without-fee", 0.0)])
+async def test_what_a_provider_is_paid_is_said_and_kept_apart(
+    user: User, standin: StandIn, model: str, fee: float
+) -> None:
+    """Where its key is in the OpenRouter account: in the line, in the ledger, and in `/context`."""
+    user.model = model
+    (line,) = await user.lines(LONG, COST_LINE="cost")
+    (usage,) = [each.usage for each in standin.responses if each.usage]
+    upstream = usage["cost_details"]["upstream_inference_cost"]
+    found = re.match(r"\$([\d.]+) \+ \$([\d.]+) at your provider · ", line)
+    assert found
+    assert [*map(float, found.groups())] == pytest.approx([upstream * fee, upstream], rel=0.05)
+    total = await user.settled()
+    assert (total.cost, total.provider_cost) == pytest.approx((upstream * fee, upstream))
+    sums = (await user.ledger.sums(["user:ada"]))["user:ada"]
+    assert (sums.day, sums.provider_day) == pytest.approx((upstream * fee, upstream))
+    assert (sums.month, sums.provider_month) == (sums.day, sums.provider_day)
+    assert "at your provider so far (requests: 1)" in (await user.ask("/context")).text
+
+
+async def test_a_summary_that_a_provider_is_paid_for_is_counted(user: User, standin: StandIn) -> None:
+    """Where OpenRouter has no fee, too: said by the command, and kept."""
+    user.model = "standin/own-key-without-fee"
+    user.settings = settings(standin)
+    for number in range(12):
+        text = f"Question {number} {'word ' * 60}"
+        user.messages += [{"role": "user", "content": text}, {"role": "assistant", "content": "word " * 300}]
+    answer = await user.ask("/compact")
+    assert re.search(r"The summaries cost \$0 \+ \$[\d.]+ at your provider\.", answer.text)
+    upstream = [
+        each.usage["cost_details"]["upstream_inference_cost"] for each in standin.responses if each.usage
+    ]
+    total = await user.settled()
+    assert total.cost == 0
+    assert total.provider_cost == pytest.approx(sum(upstream))
+    assert total.provider_cost > 0
+
+
+@pytest.mark.parametrize(("counts", "sent"), [("both", False), ("openrouter", True)])
+async def test_a_limit_counts_what_the_valve_says(
+    user: User, standin: StandIn, counts: str, *, sent: bool
+) -> None:
+    """What providers are paid, too, or OpenRouter alone; each for today and for the month."""
+    for period in ("day", "month"):
+        user.ledger.write(
+            Bill(user_id="ada", chat_id="o", accounts=("user:ada",), cost=0.1, provider_cost=1.95)
+        )
+        await user.ledger.idle()
+        (*said,) = await user.lines("one", SPENDING_LIMITS=f"user: 2/{period}", LIMITS_COUNT=counts)
+        assert [line.startswith("Your spending limit of $2.00") for line in said] == [True] * (not sent)
+        await user.settled()
+        user.world.seconds += 86_400
+    assert len(standin.responses) == (2 if sent else 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "valves", "tokens"),
+    rows(CASES, "a model | valves => how long the answer may be, null for any length"),
+)
+async def test_under_a_limit_what_is_held_for_an_answer_is_the_most_that_it_can_be(
+    user: User, standin: StandIn, tries: list[float], model: str, valves: dict[str, Any], tokens: int | None
+) -> None:
+    """As long as the model can write and the window has room, and so long that it costs a tenth of the limit."""
+    user.model = model
+    await user.lines("one", **valves)
+    await user.lines(f"two {LONG}", **valves)
+    assert [each.body.get("max_output_tokens") for each in standin.responses] == [tokens] * 2
+    if tokens:
+        assert tries[0] == pytest.approx(tokens * (prices_of(user, model).output or 0) * 1.05, rel=0.05)
+
+
 @pytest.mark.parametrize(
     "failure",
     [
         "error=400",
-        *(f"fail={kind} after=0 code=400" for kind in ("failed", "response.error", "nested", "flat")),
+        *(
+            f"fail={kind} after=0 code=400 type=invalid_request"
+            for kind in ("failed", "response.error", "nested", "flat")
+        ),
     ],
 )
 async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: str) -> None:
@@ -211,6 +373,49 @@ async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: s
     lines = await user.lines(f"[[standin: {failure}]]", **LIMITED, COST_LINE="cost")
     assert len(lines) == 1
     assert (await user.settled(), await user.held()) == (ChatSpending(), 0)
+
+
+class Saying(httpx.AsyncHTTPTransport):
+    """The network to a service that ends each answer like this, and lists a free variant of a model that costs."""
+
+    def __init__(self, end: dict[str, Any]) -> None:
+        super().__init__()
+        self.end = {"id": "gen-1", "output": [], **end}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            event = {"type": f"response.{self.end['status']}", "response": self.end}
+            return httpx.Response(200, text=f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n")
+        answer = await super().handle_async_request(request)
+        if "/models" not in request.url.path:
+            return answer
+        listed = json.loads(await answer.aread())["data"]
+        paid = next(row for row in listed if row["id"] == MODEL)
+        free = {**paid, "id": f"{MODEL}:free", "pricing": {"prompt": "0", "completion": "0"}}
+        return httpx.Response(200, json={"data": [*listed, free]})
+
+
+@pytest.mark.parametrize(
+    ("end", "is_paid"),
+    [
+        ({"status": "completed", "model": f"{MODEL}:free", "usage": {"input_tokens": 5000}}, False),
+        ({"status": "completed", "model": MODEL, "usage": {"input_tokens": 5000}}, True),
+        ({"status": "failed", "model": MODEL, "usage": {"input_tokens": 5000, "cost": 0}}, False),
+        ({"status": "failed", "model": MODEL, "usage": {"input_tokens": 5000, "cost": 0.01}}, True),
+    ],
+)
+async def test_without_a_bill_the_model_that_has_answered_counts_and_a_failure_costs_what_is_billed(
+    tmp_path: Path, standin: StandIn, end: dict[str, Any], *, is_paid: bool
+) -> None:
+    """Asked is a free variant, in whose place the model that costs may answer."""
+    async with app_on(tmp_path, Saying(end)) as app:
+        chat = Chat(app, settings(standin, RETRY_SECONDS=0), chat_id="chat-1", model=f"{MODEL}:free")
+        for _ in range(2):  # from the second on the list is known
+            await chat.ask("Hello")
+            await app.idle()
+        await app.worker.own.ledger.idle()
+        total = await app.worker.own.ledger.of_chat("ada", "chat-1")
+    assert (total.cost > 0) is is_paid
 
 
 # --- the question

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
@@ -152,10 +153,8 @@ async def test_a_host_with_an_odd_secret_answers(
     async with app_on(tmp_path, secret=secret) as app:
         chat = NewChat(app, standin)(ARTIFACT_ENCRYPTION_KEY=passphrase)
         answers = [await chat.ask("one"), await chat.ask("two")]
-    assert [(len(answer.marked), answer.notices, answer.error) for answer in answers] == [
-        (kept, notices, None),
-        (kept, (), None),
-    ]
+        assert len(await stored_ids(app)) == 2 * kept
+    assert [(answer.notices, answer.error) for answer in answers] == [(notices, None), ((), None)]
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[: bool(kept)]
 
 
@@ -235,8 +234,40 @@ async def test_a_task_makes_nothing_durable(new_chat: NewChat) -> None:
         assert await stored_ids(chat.app) == []
 
 
-async def test_what_is_switched_off_is_not_kept_in_memory_either(new_chat: NewChat, standin: StandIn) -> None:
-    """By the valve for reasoning."""
-    chat = new_chat(PERSIST_REASONING_TOKENS="disabled", chat_id="temporary:1")
-    assert [(await chat.ask(text)).marked for text in ("one", "two")] == [(), ()]
+@pytest.mark.parametrize("chat_id", ["temporary:1", "saved"])
+async def test_what_is_switched_off_is_kept_for_its_turn_alone(
+    new_chat: NewChat, standin: StandIn, chat_id: str
+) -> None:
+    """By the valve for reasoning: nothing of it is durable, and after the turn it is in no memory either."""
+    chat = new_chat(PERSIST_REASONING_TOKENS="disabled", PERSIST_TOOL_RESULTS=False, chat_id=chat_id)
+    marked = [ulid for text in ("one", "two") for ulid in (await chat.ask(text)).marked]
+    stores = await chat.app.worker.stores(chat.settings.store)
+    kept = [
+        await store.load(chat.user_id, marked) for store in (stores.running, stores.unsaved, stores.durable)
+    ]
+    missing = [each for found in kept for each in found.values() if isinstance(each, MissingArtifact)]
+    assert (len(marked), len(missing)) == (2, 6)
     assert sent_reasoning_ids(standin) == []
+
+
+async def test_nothing_of_a_call_without_a_page_stays_in_memory(new_chat: NewChat) -> None:
+    """Its answer was cut off, so that nothing else deletes it; with a page, its next turn does."""
+    held = []
+    for chat_id in ("", "saved"):
+        chat = new_chat(PERSIST_REASONING_TOKENS="disabled", chat_id=chat_id)
+        await chat.ask("[[standin: incomplete=max_output_tokens]] one")
+        held.append(len(chat.app.worker._running_rows._rows))
+    await chat.ask("two")
+    assert [*held, len(chat.app.worker._running_rows._rows)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("later", ["conversation", "disabled", "next_reply"])
+async def test_only_what_was_deleted_on_purpose_is_not_missed(new_chat: NewChat, later: str) -> None:
+    """Whatever the valve says by then: reasoning that was kept for its turn, but not what a search has left."""
+    chat = new_chat(PERSIST_REASONING_TOKENS="disabled")
+    await chat.ask("one")
+    chat.settings = new_chat(PERSIST_REASONING_TOKENS=later).settings
+    assert (await chat.ask("two")).notices == ()
+    chat.messages.append({"role": "assistant", "content": "[0000000000000000000A]: #\nfound"})
+    lost = ("Stored items that could not be reloaded: 1 (1 no longer stored).",)
+    assert (await chat.ask("three")).notices == (() if later == "next_reply" else lost)

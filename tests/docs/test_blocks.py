@@ -119,7 +119,7 @@ async def test_sql_runs_on_postgresql(postgres_url: str) -> None:
 
 def test_the_replay_command_runs(tmp_path: Path) -> None:
     """As the page has it, where the export is."""
-    (command,) = [each for each in HELD_COMMANDS if "replay" in each]
+    (command,) = [each for each in HELD_COMMANDS if "replay chat" in each]
     shutil.copy(ROOT / "tests" / "data" / "exports" / "weather.json", tmp_path / "chat-export.json")
     words = [sys.executable, *shlex.split(command)[1:]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

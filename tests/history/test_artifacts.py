@@ -8,9 +8,10 @@ from typing import Any, Final
 import pytest
 
 from open_webui_openrouter_pipe.history.artifacts import (
+    LoadedArtifact,
+    Reader,
     model_family,
     normalize_persisted_item,
-    reasoning_problem,
 )
 from open_webui_openrouter_pipe.responses.items import ITEM_KINDS
 from scripts.standin import sdk_schema
@@ -21,6 +22,7 @@ CASES: Final = Path(__file__).with_name("artifacts.txt")
 NAMES: Final = {
     "sealed": reasoning("r"),
     "signed": thinking("r"),
+    "gemini": reasoning("r", format="google-gemini-v1"),
     "summary": {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "t"}]},
     "plain": {
         "type": "reasoning",
@@ -81,8 +83,17 @@ def test_the_author_names_the_family(model_id: str | None, family: str | None) -
 
 
 @pytest.mark.parametrize(("item", "writer", "target", "why"), rows(CASES, "reasoning", NAMES))
-def test_reasoning_has_a_problem(
-    item: dict[str, Any], writer: str | None, target: str | None, why: str | None
-) -> None:
+def test_reasoning_has_a_problem(item: Any, writer: str | None, target: str | None, why: str | None) -> None:
     """Seals of other families, missing seals and empty reasoning are not sent; what cannot be judged is trusted."""
-    assert reasoning_problem(item, writer=writer, target=target) == why
+    stored = LoadedArtifact(item, writer and f"{writer}/one")
+    assert Reader(target and f"{target}/two").problem(stored, is_running=False) == why
+
+
+@pytest.mark.parametrize(("item", "stored", "reader", "earlier", "running"), rows(CASES, "readers", NAMES))
+def test_reasoning_goes_to_whom_it_can_serve(
+    item: Any, stored: Any, reader: Any, earlier: str | None, running: str | None
+) -> None:
+    """Formats, the catalogue, prompt and provider decide; in its own turn it goes to whoever may have written it."""
+    written, asked = LoadedArtifact(item, **stored), Reader(**reader)
+    found = [asked.problem(written, is_running=is_running) for is_running in (False, True)]
+    assert found == [earlier, running]

@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from itertools import count
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from open_webui_openrouter_pipe import errors, ports
 from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter, error_response
-from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter
+from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter, host_usage
 from open_webui_openrouter_pipe.host.tagged_code import TaggedCodeWriter, find_code
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.responses import effects
@@ -155,3 +156,42 @@ async def test_an_error_is_a_response_with_its_status(error: errors.PipeError | 
         sent,
     )
     assert [json.loads(sent)] == rendered(ChunkWriter(HEAD), [Failed("No.", error)])
+
+
+OWN_KEY = effects.Usage(10, cost=0.01, provider_cost=0.2, byok_requests=1)
+ASKED, OTHER = effects.Served("a/m", "One"), effects.Served("b/n-2026", "Two", other_model="b/n")
+
+
+@pytest.mark.parametrize(
+    ("rounds", "expected"),
+    [
+        ([(OWN_KEY, ASKED), (OWN_KEY, ASKED)], (0.02, 0.42, True, "a/m", "One")),
+        ([(OWN_KEY, OTHER), (effects.Usage(10, cost=0.05), ASKED)], (0.06, 0.26, True, "a/m", "One")),
+        ([(effects.Usage(10, cost=0.05), ASKED), (OWN_KEY, OTHER)], (0.06, 0.26, True, "b/n", "Two")),
+        ([(OWN_KEY, OTHER), (OWN_KEY, effects.Served("a/m"))], (0.02, 0.42, True, "a/m", "")),
+        ([(effects.Usage(10, cost=0.05), effects.UNKNOWN)] * 2, (0.1, 0.1, None, None, None)),
+    ],
+)
+def test_open_webui_sums_what_an_answer_has_cost_and_names_who_served_its_last_round(
+    rounds: Sequence[tuple[effects.Usage, effects.Served]], expected: tuple[Any, ...]
+) -> None:
+    """Also what a provider is paid, whose own key was used in all rounds, or in some."""
+    host = host_source(
+        "utils/response",
+        *("merge_usage", "normalize_usage", "_is_numeric_usage_value", "_merge_numeric_usage_map"),
+        *("USAGE_TOKEN_KEYS", "USAGE_COST_KEYS", "USAGE_SUMMABLE_KEYS", "USAGE_DETAIL_KEYS"),
+        Number=Number,
+    )
+    merged: dict[str, Any] = {}
+    for usage, served in rounds:
+        merged = host.merge_usage(merged, host_usage(usage, served=served))
+    cost, total, *said = expected
+    assert (merged["cost"], merged["total_cost"]) == pytest.approx((cost, total))
+    assert [merged.get(name) for name in ("is_byok", "model", "provider")] == said
+
+
+def test_programs_are_told_what_a_provider_is_paid() -> None:
+    """As OpenRouter says it, and only where the provider's own key was used."""
+    for usage, paid in ((OWN_KEY, {"upstream_inference_cost": 0.2}), (effects.Usage(10, cost=0.01), None)):
+        (answer,) = completed([effects.ResponseFinished(usage=usage)], with_output=False)
+        assert answer["usage"].get("cost_details") == paid

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -34,6 +35,7 @@ COST = re.compile(
     r"\$[\d.]+ · next message from \$[\d.]+ \(\$[\d.]+ after (tomorrow at )?\d\d:\d\d( UTC)?\)"
     r" · [\d,]+ tokens in( \([\d,]+ cached\))? · [\d,]+ out · [\d.]+ s( · [\d,]+ tok/s)?"
 )
+BOTH = re.compile(r"\$([\d.]+) \+ \$([\d.]+) at your provider · [\d,]+ tokens in")
 DECLINED = re.compile(r"Not sent: you did not agree to about \$[\d.]+\. Nothing was charged\.")
 REACHED = re.compile(r"The spending limit of all users of \$[\d.]+ a month is used up, until ")
 LIBRARY = """
@@ -226,6 +228,21 @@ def test_a_user_without_the_permission_reads_nothing_of_the_button(
 
 
 @pytest.mark.browser
+def test_behind_a_router_the_page_names_who_answered(page: Browser, standin: StandIn, valves: Valves) -> None:
+    """In the line about costs, and among the figures at the button below the answer."""
+    valves(COST_LINE="cost")
+    begin(page, "Auto Router")
+    say(page, "Who are you?")
+    wait_for(page, "answered by Anthropic: Claude Sonnet 4.5")
+    page.screenshot("who-answered-behind-a-router")
+    figures = page.driver.find_elements(By.CSS_SELECTOR, "button[id^='info-']")[-1]
+    ActionChains(page.driver).move_to_element(figures).perform()
+    page.wait_for_text('provider: "Anthropic"', seconds=30)
+    page.screenshot("the-figures-behind-a-router")
+    assert [request.body["model"] for request in answers(standin)] == ["openrouter/auto"]
+
+
+@pytest.mark.browser
 def test_money_is_shown_asked_about_and_limited(
     admin: Account, page: Browser, standin: StandIn, valves: Valves
 ) -> None:
@@ -255,6 +272,33 @@ def test_money_is_shown_asked_about_and_limited(
     wait_for(page, REACHED)
     page.screenshot("money-limit")
     assert len(answers(standin)) == 1
+
+
+@pytest.mark.browser
+def test_what_a_provider_is_paid_is_shown(
+    admin: Account, page: Browser, standin: StandIn, valves: Valves
+) -> None:
+    """Where its own key is in the OpenRouter account: in the line, in the stored usage, and in `/context`."""
+    valves(COST_LINE="cost")
+    begin(page, "Stand-in: own key")
+    say(page, words(900, 1))
+    wait_for(page, BOTH)
+    found = BOTH.search(page.last_message())
+    usage = answers(standin)[0].usage or {}
+    upstream = usage["cost_details"]["upstream_inference_cost"]
+    assert found
+    assert [float(part) for part in found.groups()] == pytest.approx([upstream * 0.05, upstream], rel=0.05)
+    page.screenshot("money-at-the-provider")
+    say(page, "/context")
+    page.driver.switch_to.frame(page.find(By.CSS_SELECTOR, "[id*='-embeds-'] iframe"))
+    page.wait(lambda: "at your provider so far" in page.find(By.TAG_NAME, "body").text)
+    page.driver.switch_to.default_content()
+    page.screenshot("money-at-the-provider-context")
+    _, answer = admin.ask("openrouter.standin/own-key", "And stored?")
+    billed = answers(standin)[-1].usage or {}
+    paid = billed["cost_details"]["upstream_inference_cost"]
+    assert answer["usage"]["total_cost"] == pytest.approx(billed["cost"] + paid)
+    assert (answer["usage"]["is_byok"], answer["usage"]["cost"]) == (True, pytest.approx(billed["cost"]))
 
 
 # --- what users switch ---

@@ -141,7 +141,7 @@ def test_what_a_preset_sets_is_sent_and_a_user_replaces_nothing_of_it(
 
 
 def test_tasks_see_neither_markers_nor_commands(admin: Account, standin: StandIn) -> None:
-    """They have no tools and low effort; a chat that begins with a command has it as its title, and costs none."""
+    """They have no tools and no thinking; a chat that begins with a command has it as its title, and costs none."""
     with admin.session() as tab:
         tasks = dict.fromkeys(("title_generation", "tags_generation", "follow_up_generation"), True)
         fields: Json = {"session_id": tab.id, "background_tasks": tasks}
@@ -155,7 +155,7 @@ def test_tasks_see_neither_markers_nor_commands(admin: Account, standin: StandIn
         tab.wait_for("chat:tags", 2)
     prompts = [request.body for request in standin.responses if "session_id" not in request.body]
     found = {("tools" in body, body["reasoning"]["effort"]) for body in prompts}
-    assert (len(prompts) >= 4, found) == (True, {(False, "low")})
+    assert (len(prompts) >= 4, found) == (True, {(False, "none")})
     texts = [texts_of(body["input"])[-1] for body in prompts]
     assert not any("/help" in text or ANSWER_MARK in text or MARKER.search(text) for text in texts)
 

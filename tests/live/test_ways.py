@@ -377,14 +377,14 @@ SHARED = {"temperature": 0.3, "top_p": 0.9, "frequency_penalty": 0.5, "presence_
 SET = {
     **SHARED,
     **OMITTED,
-    "max_tokens": 500,
+    "max_tokens": 5000,
     "stop": ["END", "A", "B", "C", "D"],
     "reasoning_effort": "high",
     "custom_params": {"verbosity": "low", "service_tier": "priority", "not_a_parameter": "x"},
 }
 SENT = {
     **SHARED,
-    "max_output_tokens": 500,
+    "max_output_tokens": 5000,
     "stop": ["END", "A", "B", "C"],
     "reasoning": {"effort": "high", "summary": "auto"},
     "text": {"verbosity": "low"},

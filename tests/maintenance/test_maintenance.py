@@ -6,6 +6,7 @@ What stands in the host's tables, and what becomes of it, is in `host.txt`.
 from __future__ import annotations
 
 import secrets
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from open_webui_openrouter_pipe.maintenance.commands import (
     rename_setting,
 )
 from open_webui_openrouter_pipe.maintenance.pipe import Pipe, answer
+from open_webui_openrouter_pipe.openrouter.recordings import Recordings
 from open_webui_openrouter_pipe.store.schema import create_tables, define_tables
 from tests.support.rows import rows
 
@@ -277,6 +279,29 @@ async def test_a_user_or_a_chat_is_forgotten(host: Host, kind: str, left: dict[s
         for table in naming:
             size = await connection.scalar(sa.select(sa.func.count()).select_from(table))
             assert size == 2 - expected.get(f"rows of the table {table.name}", 0)
+
+
+async def test_recording_begins_when_it_is_confirmed_and_ends_when_it_is_stopped(host: Host) -> None:
+    """A question deletes nothing and begins nothing; the next recording deletes the files of the last one."""
+    recordings = Recordings(host.platform.cache_folder / "openrouter_pipe" / "recordings")
+    asked = await host.ask("record 10")
+    assert "`record 10 now`" in asked
+    assert (recordings.running(time.time()), "deleted" in asked) == (None, False)
+    assert "`record stop` ends it" in await host.ask("record 10 now")
+    running = recordings.running(time.time())
+    assert running is not None
+    assert 590 < running.until - time.time() <= 600
+    assert recordings.folder is not None
+    (recordings.folder / "a.jsonl").write_text("{}\n", "utf-8")
+    assert "The files of the last recording are deleted: 1." in await host.ask("record 60")
+    link = "[a.jsonl](/cache/openrouter_pipe/recordings/a.jsonl), 3 bytes"
+    assert link in await host.ask("record")
+    stopped = await host.ask("record stop")
+    assert (commands.NOT_RECORDING in stopped, link in stopped) == (True, True)
+    assert recordings.running(time.time()) is None
+    assert "There are no files" not in stopped
+    await host.ask("record 1 now")
+    assert recordings.files() == {}
 
 
 @pytest.mark.parametrize(("text", "command"), rows(TABLES, "questions"))

@@ -29,8 +29,16 @@ from open_webui_openrouter_pipe.money.limits import (
     period_end,
     read_limits,
 )
-from open_webui_openrouter_pipe.money.prefix import Digests, LastRequest, expected_input
-from open_webui_openrouter_pipe.money.prices import CacheRule, Prices, dollars, next_input
+from open_webui_openrouter_pipe.money.prefix import Digests, LastRequest, expected_input, find_break
+from open_webui_openrouter_pipe.money.prices import (
+    CacheRule,
+    Paid,
+    PriceBand,
+    Prices,
+    dollars,
+    next_input,
+    paid,
+)
 from open_webui_openrouter_pipe.planning.plan import Step
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.responses.effects import Usage
@@ -138,16 +146,17 @@ def test_the_bill_is_the_truth_and_otherwise_the_prices() -> None:
     usage = Usage(1000, cached_tokens=400, cache_write_tokens=500, output_tokens=10)
     prices = replace(PRICES, request=0.01)
     computed = 100 * 3e-6 + 400 * 0.3e-6 + 500 * 3.75e-6 + 10 * 15e-6 + 0.01
-    assert prices.cost(usage) == pytest.approx(computed)
-    assert prices.cost(usage, long=True) == pytest.approx(computed + 500 * 2.25e-6)
-    assert prices.cost(replace(usage, cost=0.5)) == 0.5
+    assert paid(usage, prices.cost(usage)) == pytest.approx(Paid(computed))
+    long = prices.cost(usage, long=True)
+    assert paid(usage, long) == pytest.approx(Paid(computed + 500 * 2.25e-6))
+    assert paid(replace(usage, cost=0.5), long) == Paid(0.5)
 
 
 def test_prices_that_are_missing_are_those_of_plain_input() -> None:
     """As OpenRouter bills them; a model without any price costs nothing."""
     usage = Usage(1000, cached_tokens=400, cache_write_tokens=500, output_tokens=10)
-    assert Prices(input=1e-6).cost(usage) == pytest.approx(0.001)
-    assert Prices().cost(usage) == 0
+    assert Prices(input=1e-6).cost(usage).total == pytest.approx(0.001)
+    assert Prices().cost(usage).total == 0
 
 
 @pytest.mark.parametrize(
@@ -175,6 +184,38 @@ def test_the_next_request_reads_the_last_answer_too() -> None:
     assert next_input(bill, CLAUDE, is_cached=True) == Usage(6000, 5000, 1000)
     assert next_input(bill, CLAUDE, is_cached=False) == Usage(6000, 0, 6000)
     assert next_input(bill, GPT, is_cached=True) == Usage(6000, 4992)
+
+
+NIGHT: Final = PriceBand((("input", 1e-6), ("read", 1e-7)), start=0, end=600)
+LARGE: Final = PriceBand((("input", 6e-6), ("read", 0.6e-6), ("write", 7.5e-6)), more_than_tokens=5000)
+
+
+def test_the_next_request_may_be_in_another_price_band() -> None:
+    """By its size; and cold it is by the hour at which the cache is lost."""
+    sized = replace(sent(NOTHING_SENT, 4900), prices=replace(PRICES, bands=(LARGE,)), rule=GPT)
+    assert sized.input_cost == pytest.approx(4900 * 3e-6)
+    grown = replace(sized, usage=Usage(4900, output_tokens=60))
+    assert grown.next_input_cost(is_cached=False) == pytest.approx(5000 * 3e-6)
+    grown = replace(sized, usage=Usage(4900, output_tokens=61))
+    assert grown.next_input_cost(is_cached=False) == pytest.approx(5001 * 6e-6)
+    assert grown.next_input_cost(is_cached=True) == pytest.approx((5001 - 4864) * 6e-6 + 4864 * 0.6e-6)
+    nightly = replace(grown, prices=replace(PRICES, bands=(NIGHT,)), sent_seconds=6 * 3600 - 100)
+    assert nightly.next_input_cost(is_cached=True) == pytest.approx((5001 - 4864) * 1e-6 + 4864 * 1e-7)
+    assert nightly.next_input_cost(is_cached=False) == pytest.approx(5001 * 3e-6)
+
+
+@pytest.mark.parametrize(("bands", "dearer"), [((), 3.75 - 0.3), ((LARGE,), 7.5 - 0.6)])
+def test_a_lost_cache_costs_what_the_band_says(bands: tuple[PriceBand, ...], dearer: float) -> None:
+    """That of the request as it is now."""
+    last, now = (
+        replace(NOTHING_SENT, tools=[1], items=items, tokens=sizes, completed=2, lasting=2, turns=(1, 2))
+        for items, sizes in (((2, 3), (1000, 2000, 3000)), ((9, 3), (1000, 4000, 6000)))
+    )
+    before = replace(sent(last, 6000), prices=replace(PRICES, bands=bands))
+    found = find_break([before], now, now_seconds=1)
+    assert found
+    assert 0 < found.lost_tokens < 5000
+    assert found.lost_cost == pytest.approx(found.lost_tokens * dearer * 1e-6)
 
 
 @given(
@@ -255,6 +296,19 @@ def test_the_nearest_limit_counts() -> None:
     assert AccountLimit(LIMITS[0], "", 2).is_reached is True
     assert AccountLimit(Limit("user", "", "day", 0), "", 0).is_reached is True
     assert nearest([], sums) is None
+
+
+@pytest.mark.parametrize(
+    ("period", "counts", "used"),
+    [("day", "both", 11), ("day", "openrouter", 1), ("month", "both", 22), ("month", "openrouter", 2)],
+)
+def test_a_limit_counts_what_it_says(period: Any, counts: Any, used: float) -> None:
+    """What OpenRouter was paid in its period, and what providers were paid besides."""
+    sums = {"a": AccountSums(day=1, month=2, provider_day=10, provider_month=20)}
+    for dollars_in_it, begins in ((used, False), (used + 1, True)):
+        under = AccountLimit(Limit("user", "", period, dollars_in_it), "a", counts=counts)
+        assert nearest([under], sums) == replace(under, used=used)
+        assert may_begin([under], sums) is begins
 
 
 @given(

@@ -19,6 +19,7 @@ from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, Cont
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, digest_item, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.money.prefix import (
+    Announced,
     Digests,
     FoundBreak,
     LastRequest,
@@ -216,6 +217,21 @@ def test_what_stands_there_for_one_turn_alone_is_no_change() -> None:
     assert found(last, sent([*items, call("c9"), output("c9", "x")], plan, turn=2)) is None
     other = [*items[:-2], system("Retrieved: another page."), question]
     assert found(last, sent(other, plan, turn=2)) == FoundBreak("turn 3", "edit")
+
+
+def test_reasoning_that_is_kept_for_its_turn_alone_is_no_change() -> None:
+    """The next turn does without it, as was said; unless it was said, its place is named."""
+    before = history([user("one"), reasoning(), call("c1"), output("c1", "rows")])
+    after = history(
+        [user("one"), call("c1"), output("c1", "rows"), answer("first")],
+        [user("two")],
+    )
+    plan, now = planned(before), digests(after)
+    last = digests_of(
+        {"tools": TOOLS}, plan, [1.0] * 5, answer="0", announced=Announced(drops_reasoning=True)
+    )
+    assert found(last, now) is None
+    assert found(digests(before), now) == FoundBreak("turn 1", "edit")
 
 
 def test_a_question_that_is_gone_is_found() -> None:

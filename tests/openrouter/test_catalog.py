@@ -21,7 +21,7 @@ from open_webui_openrouter_pipe.openrouter.catalog import (
     read_zdr_ids,
 )
 from open_webui_openrouter_pipe.openrouter.listing import ModelListing
-from open_webui_openrouter_pipe.ports import Model
+from open_webui_openrouter_pipe.ports import Model, other_model
 from tests.openrouter.test_errors import TABLES
 from tests.support.rows import rows
 
@@ -183,7 +183,7 @@ async def test_only_so_many_files_are_kept(tmp_path: Path) -> None:
 def catalog_of(source: FakeSource, base_url: str = "https://a.example", **options: Any) -> ModelListing:
     """A catalogue that fetches from the source, in tasks of the running loop."""
     start = asyncio.create_task
-    return ModelListing(source, source, start=start, base_url=base_url, has_key=False, **options)
+    return ModelListing(source, source, start=start, base_url=base_url, api_key="", **options)
 
 
 @pytest.mark.parametrize("wire", [None, [], {"data": None}, {"data": {}}, "x", {"data": {"a/m": 1}}])
@@ -209,14 +209,32 @@ async def test_the_lists_survive_a_restart_and_belong_to_their_address(tmp_path:
     assert (first.rows.fetches, again.rows.fetches, elsewhere.zdr_ids.failure is None) == (1, 0, False)
 
 
+FOUND_AMONG = [
+    {"id": "a/m", "canonical_slug": "a/m-20260101"},
+    {"id": "a/m:free", "canonical_slug": "a/m-20260101"},
+    {"id": "~a/latest"},
+]
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(("asked", "found"), rows(TABLES, "found models"))
 async def test_models_are_found_by_variants_presets_and_aliases(asked: str, found: str | None) -> None:
     """A model is found by its own id, and by its variants, presets and aliases."""
-    listed = catalog_of(FakeSource({"data": [{"id": "a/m"}, {"id": "a/m:free"}, {"id": "~a/latest"}]}))
+    listed = catalog_of(FakeSource({"data": FOUND_AMONG}))
     await listed.rows.current()
     model = listed.find(asked)
     assert (model and model.id) == found
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("asked", "served", "named"), rows(TABLES, "other models"))
+async def test_another_model_than_the_one_that_was_asked_for_is_named(
+    asked: str, served: str, named: str
+) -> None:
+    """By its own id; a model's dated name is the model."""
+    listed = catalog_of(FakeSource({"data": FOUND_AMONG}))
+    await listed.rows.current()
+    assert other_model(asked, served, listed.find) == named
 
 
 # --- a key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -13,7 +13,12 @@ import pytest
 from open_webui_openrouter_pipe.errors import AddressPaused, ConnectionFailed
 from open_webui_openrouter_pipe.openrouter import connections as module
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
-from open_webui_openrouter_pipe.openrouter.connections import FAILURES_TO_OPEN, AddressBreaker, Connections
+from open_webui_openrouter_pipe.openrouter.connections import (
+    FAILURES_TO_OPEN,
+    AddressBreaker,
+    Connections,
+    open_client,
+)
 from tests.openrouter.test_errors import TABLES
 from tests.support.network import new_certificates
 from tests.support.rows import rows
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENT_SECONDS = 60.0
+MANY = 130
+"""Answers at once."""
 WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK"
 BEGUN = b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nbegun"
 
@@ -100,6 +107,60 @@ async def test_no_request_waits_for_the_end_of_another(monkeypatch: pytest.Monke
         await server.until_open(10)
 
 
+async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A proxy: opens a connection to where it is asked to, and passes on what comes from both sides."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    method, target, _ = head.split(" ", 2)
+    host, _, port = target.removeprefix("http://").partition("/")[0].partition(":")
+    far_reader, far_writer = await asyncio.open_connection(host, int(port))
+    if method == "CONNECT":
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    else:
+        far_writer.write(head.encode())
+
+    async def pass_on(one: asyncio.StreamReader, other: asyncio.StreamWriter) -> None:
+        while portion := await one.read(65_536):
+            other.write(portion)
+        other.close()
+
+    try:
+        await asyncio.gather(pass_on(reader, far_writer), pass_on(far_reader, writer))
+    except ConnectionError:
+        pass
+    finally:
+        for each in (writer, far_writer):
+            each.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_encrypted", [False, True])
+async def test_behind_a_proxy_no_answer_waits_for_the_end_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_encrypted: bool
+) -> None:
+    """All of these are open at once: none is answered before the last one has come."""
+    tls = None
+    if is_encrypted:
+        tls = trusted(tmp_path, monkeypatch)
+    proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0, backlog=1024)
+    address = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, address)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    async with (
+        serving(BEGUN, together=MANY, tls=tls) as (server, _),
+        open_client(None, has_proxy=True) as client,
+        AsyncExitStack() as stack,
+    ):
+        client.timeout = httpx.Timeout(None)
+        streams = (stack.enter_async_context(client.stream("GET", server.url)) for _ in range(MANY))
+        async with asyncio.timeout(PATIENT_SECONDS):
+            responses = await asyncio.gather(*streams)
+        assert server.connections == MANY
+        assert {response.status_code for response in responses} == {200}
+    proxy.close()
+
+
 @pytest.mark.anyio
 async def test_a_response_that_is_closed_early_closes_its_connection() -> None:
     """So the server learns that nobody reads on, and stops; the next request gets a new connection."""
@@ -159,16 +220,22 @@ async def test_closing_closes_what_is_kept() -> None:
         await server.until_open(0)
 
 
+def trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A server's side of certificates that the machine trusts."""
+    certificates, path = new_certificates(folder), folder / "authority.pem"
+    (authority,) = certificates.client.get_ca_certs(binary_form=True)
+    path.write_text(ssl.DER_cert_to_PEM_cert(authority))
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    return certificates.server
+
+
 @pytest.mark.anyio
 async def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unknown one is refused; one that the machine trusts serves all requests of a connection."""
-    certificates, path = new_certificates(tmp_path), tmp_path / "authority.pem"
-    (authority,) = certificates.client.get_ca_certs(binary_form=True)
-    path.write_text(ssl.DER_cert_to_PEM_cert(authority))
-    async with serving(tls=certificates.server) as (server, client):
+    async with serving(tls=new_certificates(tmp_path).server) as (unknown, client):
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-            await client.get(server.url)
-        monkeypatch.setenv("SSL_CERT_FILE", str(path))
+            await client.get(unknown.url)
+    async with serving(tls=trusted(tmp_path, monkeypatch)) as (server, _):
         async with httpx.AsyncClient(transport=Connections()) as trusting:
             assert [(await trusting.get(server.url)).text for _ in range(3)] == ["OK"] * 3
         assert server.connections == 1

@@ -160,6 +160,7 @@ def test_each_error_has_its_status_for_programs() -> None:
         402: {"SpendingLimitReached", "SpendingDeclined", "PaymentRequired"},
         403: {"AccessDenied"},
         404: {"ModelNotFound"},
+        413: {"RequestTooLarge"},
         429: {"TooBusy", "RateLimited"},
         500: {"PipeError", "ConfigurationError"},
         502: {"ConnectionFailed", "StreamBroken", "ProviderError"},
@@ -261,3 +262,25 @@ async def test_each_documented_status_is_explained_in_each_shape_at_each_moment(
     error, text, requests = await ask(*wires(code)[shape])
     assert (type(error), [plain(error.user_message), plain(error.admin_message)]) == (case.kind, lines)
     assert (text, requests, error.status >= 400) == (said, 3 if case.again and not said else 1, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "availability", "passes", "suggested"),
+    [
+        (404, "not_found", {"code": "model_deprecated", "retryable": False}, False, ""),
+        (503, "server", {"code": "model_unavailable_upstream", "retryable": False}, False, ""),
+        (404, "not_found", {"code": "no_endpoints", "retryable": True}, True, ""),
+        (429, "rate_limit_exceeded", {"code": "capacity_exhausted", "fallback_models": ["a/m"]}, True, "a/m"),
+        (404, "not_found", {"fallback_models": ["a/1", 2, "a/3", "a/4", "a/5"]}, False, "a/1, a/3, a/4"),
+        (404, "not_found", {"fallback_models": "a/m", "retryable": "yes"}, False, ""),
+    ],
+)
+def test_what_openrouter_says_of_a_model_that_is_not_available_counts(
+    status: int, word: str, availability: dict[str, Any], *, passes: bool, suggested: str
+) -> None:
+    """Whether it pays to ask again, and which models may be asked in its place."""
+    body = {"error": {"code": status, "message": "m", "error_type": word, "availability": availability}}
+    error = to_error(read_failure(status, body))
+    assert error.passes == passes
+    said = f"OpenRouter suggests in its place: {suggested}."
+    assert (said in error.user_message, said in error.admin_message) == (bool(suggested),) * 2

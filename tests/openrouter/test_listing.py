@@ -72,7 +72,7 @@ def listing_of(answers: dict[str, Any], *, has_key: bool = True) -> ModelListing
         listed.set()
         return answers.get(path, {"data": [{"id": "a/m"}]})
 
-    return ModelListing(fetch, fetch, start=asyncio.create_task, base_url="https://a", has_key=has_key)
+    return ModelListing(fetch, fetch, start=asyncio.create_task, base_url="https://a", api_key="k" * has_key)
 
 
 @pytest.mark.anyio

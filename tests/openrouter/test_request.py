@@ -282,3 +282,27 @@ def test_a_task_belongs_to_no_session() -> None:
     task = identity_parameters("trace", replace(ADA, message_id=""), SECRET, task="title_generation")
     assert (set(task), task["trace"]) == ({"user", "trace"}, {"trace_name": "title_generation"})
     assert identity_parameters("user", RequestOrigin("", "", "", "a/m"), SECRET) == {}
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "sent"),
+    [
+        (replace(MODEL, reasons=True), "high", {"effort": "none"}),
+        (replace(MODEL, reasons=True), "", {"effort": "none"}),
+        (
+            replace(MODEL, reasons=True, reasoning_is_mandatory=True),
+            "high",
+            {"summary": "auto", "effort": "high"},
+        ),
+        (replace(MODEL, reasons=False), "high", None),
+        (None, "high", {"effort": "none"}),
+        (None, "", None),
+    ],
+)
+def test_a_model_is_told_not_to_think_where_it_can_be(model: Any, effort: str, sent: Any) -> None:
+    """One of which nothing is known, only where it was told how much to think."""
+    asked = replace(model, supported_efforts=("high",)) if model else None
+    given = composer({"reasoning_effort": effort} if effort else {}, model=asked)
+    body = given.build([text("user", "a")], thinks=False).body
+    assert body.get("reasoning") == sent
+    assert given.build([text("user", "a")]).body.get("reasoning") != {"effort": "none"}

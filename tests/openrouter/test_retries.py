@@ -22,6 +22,7 @@ from open_webui_openrouter_pipe.openrouter import retries
 from open_webui_openrouter_pipe.openrouter.errors import to_error
 from open_webui_openrouter_pipe.openrouter.retries import RetryingResponses
 from open_webui_openrouter_pipe.ports import Event, Notice, RequestBody
+from open_webui_openrouter_pipe.responses.failure import read_failure
 from tests.openrouter.test_errors import TABLES
 from tests.support.rows import rows
 
@@ -176,6 +177,54 @@ async def test_what_a_model_refuses_is_changed_or_omitted(refusal: str, changed:
     assert await world.ask() == OUTCOMES["an answer"]
     expected = [(name, value) for name, value in {**BODY, **changed}.items() if value is not None]
     assert [*world.bodies[1].items()] == expected
+
+
+@pytest.mark.parametrize(("title", "error", "body", "sent", "line"), rows(TABLES, "changed requests"))
+async def test_what_is_refused_is_asked_for_as_it_may_be(
+    title: str, error: dict[str, Any], body: dict[str, Any], sent: dict[str, Any] | None, line: str
+) -> None:
+    """At once and once, and said; not where the answer would say nothing, or cost more than was asked for."""
+    refusal = to_error(read_failure(error.get("code", 400), {"error": error}))
+    world = World([refusal, OUTCOMES["an answer"]])
+    received = await world.ask(body)
+    assert (received == OUTCOMES["an answer"]) == (sent is not None), title
+    assert world.bodies[1:] == ([sent] if sent is not None else [])
+    assert world.shown == ([line] if line else [])
+    world = World([refusal])
+    assert await world.ask(body) == [refusal]
+    assert len(world.bodies) == 1 + (sent is not None)
+
+
+async def test_a_shorter_answer_is_asked_for_once() -> None:
+    """However little is left a moment later."""
+    refusals = [
+        to_error(
+            read_failure(
+                402, {"error": {"message": f"You requested up to 9000 tokens, but can only afford {left}."}}
+            )
+        )
+        for left in (800, 700)
+    ]
+    world = World([*refusals, OUTCOMES["an answer"]])
+    assert await world.ask({}) == [refusals[1]]
+    assert world.bodies == [{}, {"max_output_tokens": 800}]
+
+
+async def test_who_waits_for_the_credits_of_others_is_told_so() -> None:
+    """By the server's word, or after two seconds."""
+    in_flight = to_error(
+        read_failure(
+            402, {"error": {"message": "m", "metadata": {"limit_source": "openrouter_in_flight_budget"}}}
+        ),
+        retry_after_seconds=3.0,
+    )
+    world = World([in_flight, OUTCOMES["an answer"]])
+    assert await world.ask() == OUTCOMES["an answer"]
+    assert (world.waits, len(world.bodies)) == ([3.0], 2)
+    assert world.shown == [
+        "Other requests are using the credits; trying again in 3 s (2 of 3)...",
+        "Asked again (2 of 3).",
+    ]
 
 
 async def test_three_parameters_of_a_request_are_omitted_and_no_more() -> None:

@@ -26,6 +26,7 @@ from open_webui_openrouter_pipe.openrouter.search import (
     search_mode,
     with_search,
 )
+from open_webui_openrouter_pipe.openrouter.tasks import task_parameters
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
@@ -90,7 +91,7 @@ def summaries(provider: Any, model_id: str, writer_id: str, held: Any) -> Any:
     """Who may see the data holds for every model, the order of providers for the chat's own, limits as held."""
     given = {"provider": provider, "user": "u", "safety_identifier": "s", "temperature": 1, "session_id": "k"}
     sent = controls.summary_parameters(given, model_id=model_id, writer_id=writer_id, held=held)
-    asker = {"user": "u", "safety_identifier": "s", "reasoning_effort": "low"}
+    asker = {"user": "u", "safety_identifier": "s", "session_id": "k", "reasoning_effort": "low"}
     assert sent == {"provider": sent["provider"], **asker}
     return sent["provider"]
 
@@ -166,7 +167,9 @@ def model(row: Any) -> Any:
     found = [each for each in read_ones if each.id != "other"]
     assert len(found) + 1 == len(read_ones)
     return {
-        name: sorted(value)
+        name: {field: price for field, price in value.items() if price not in {None, ()}}
+        if isinstance(value, dict)
+        else sorted(value)
         if isinstance(value, frozenset)
         else [*value]
         if isinstance(value, tuple)
@@ -243,7 +246,9 @@ OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
     "drawing": drawing,
     "users": users,
     "pictures": pictures,
-    "tasks": controls.task_parameters,
+    "tasks": lambda given, task, row: task_parameters(
+        given, task, model=None if row is None else Model("a/m", "M", **row)
+    ),
     "summaries": summaries,
     "near a limit": lambda given, model_id, near_limit: controls.cheaper_parameters(
         given, ControlSettings(), model_id=model_id, near_limit=near_limit
@@ -279,6 +284,9 @@ OF_TABLES: Final[dict[str, Callable[..., Any]]] = {
     "filtered variants": filtered_variants,
     "entries": entries,
     "models": model,
+    "chat models": lambda fields: (
+        next(iter((read_models({"data": [{"id": "a", **fields}]}) or {}).values())).is_chat
+    ),
     "reasoning models": lambda fields: (read_models({"data": [{"id": "a", **fields}]}) or {})["a"].reasons,
     "keys": lambda wire: list(astuple(facts)) if (facts := read_key(wire)) else None,
     "troubles": troubles,

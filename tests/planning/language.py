@@ -150,7 +150,11 @@ class Case:
         """For which model it is planned."""
         terms = self.terms
         model = ModelTerms("vendor/small", terms["window"]) if "window" in terms else MODEL
-        prices = CachePrices(*map(float, terms["cache"].split("/"))) if "cache" in terms else model.prices
+        prices = model.prices
+        if "cache" in terms:
+            read, write, *band = map(float, terms["cache"].split("/"))
+            doubled = CachePrices(read * 2, write * 2)
+            prices = CachePrices(read, write, tuple((int(size), doubled) for size in band))
         model = replace(
             model,
             output_tokens=terms.get("asks", model.output_tokens),

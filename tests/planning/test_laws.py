@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -42,12 +43,16 @@ from tests.support.chats import (
     histories,
     history,
     output,
+    reasoning,
+    rows,
     summarized,
     user,
 )
 
 OMISSION_LINE = re.compile(r"\[\d+ earlier turns? omitted to fit the model's context window\.\]")
 CUT_LINE = re.compile(r"\n\[\.\.\. ([\d,]+) characters omitted \.\.\.\]\n")
+FREE = "openai-responses-v1"
+"""The format of thinking that is not bound, as long as that of thinking that is: it counts the same."""
 thorough = settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
 
 _policies = st.builds(
@@ -96,6 +101,7 @@ class Sent:
 
     chat: History
     policy: ContextSettings
+    model: ModelTerms
     plan: Plan
     before: Plan | None
     """None for a chat of one request, and when that one was refused."""
@@ -154,7 +160,7 @@ def test_every_law_holds(share: int, chat: History, policy: ContextSettings, mod
     assert (dumped(fitted.items), fitted) == (dumped(again.items), again)
     assert fitted.required_summaries == ()
     opens_turn = earlier is None or earlier.turn_of_item[-1] != chat.turn_of_item[-1]
-    sent = Sent(chat, policy, fitted, before if isinstance(before, Plan) else None, opens_turn)
+    sent = Sent(chat, policy, model, fitted, before if isinstance(before, Plan) else None, opens_turn)
     for law in LAWS:
         law(sent)
 
@@ -301,15 +307,67 @@ def every_prefix_break_frees_something(sent: Sent) -> None:
     assert len(set(per_request)) == len(per_request)
 
 
+def thinking_goes_with_the_conversation_that_it_is_bound_to(sent: Sent) -> None:
+    """What stands behind a change of the prefix is of the current turn, and that is all sent."""
+    current = [item for item in sent.current if is_bound(item)]
+    is_sent = [at for at, item in enumerate(without_excerpts(sent.plan)) if is_bound(item)]
+    assert len(current) <= len(is_sent)
+    if sent.before is not None and sent.plan.new_breaks:
+        shared = shared_items(sent.before, sent.plan)
+        assert sum(at >= shared for at in is_sent) <= len(current)
+
+
+def thinking_that_is_bound_costs_no_cache(sent: Sent) -> None:
+    """A request shares with the one before all before the turn in which they differ if no thinking is bound."""
+    if sent.before is None or not any(map(is_bound, sent.chat.items)):
+        return
+    items = tuple(
+        cast("Item", {**item, "format": FREE}) if is_bound(item) else item for item in sent.chat.items
+    )
+    chat, memory = History(items, sent.chat.turn_of_item), Memory()
+    earlier = request_before(chat)
+    assert earlier is not None
+    before, after = (attempted(each, sent.policy, sent.model, memory) for each in (earlier, chat))
+    assert isinstance(before, Plan)
+    assert isinstance(after, Plan)
+    free = without_excerpts(before)
+    asked = [at for at, item in enumerate(free) if is_message(item) and item["role"] == "user"]
+    start = max(at for at in [0, *asked] if at <= shared_items(before, after))
+    shared = without_excerpts(sent.before)[: shared_items(sent.before, sent.plan)]
+    assert unthought(shared) >= unthought(free[:start])
+
+
+def shared_items(before: Plan, after: Plan) -> int:
+    """How many items both begin with, excerpts aside."""
+    pairs = zip(dumped(without_excerpts(before)), dumped(without_excerpts(after)), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def is_bound(item: Item) -> bool:
+    """Whether it is thinking that is bound to the conversation before it."""
+    return is_reasoning(item) and item.get("format") == "anthropic-claude-v1"
+
+
+def unthought(items: Sequence[Item]) -> int:
+    """How many are no thinking."""
+    return sum(not is_reasoning(item) for item in items)
+
+
 def what_is_lacking_is_said(sent: Sent) -> None:
-    """Whatever of the chat is not sent as it was is among the reductions, and its size; otherwise there are none."""
+    """Whatever of the chat is not sent as it was is among the reductions, and its size; otherwise there are none.
+
+    But for thinking that is bound to a conversation which has changed: no model would read it.
+    """
     lacking = Counter(dumped(sent.chat.items)) - Counter(dumped(sent.items))
+    bound = [text for text in lacking.elements() if is_reasoning(json.loads(text)) and '"format"' in text]
+    lacking -= Counter(bound)
     reductions = {each.kind: each for each in sent.plan.reductions}
     assert len(reductions) == len(sent.plan.reductions)
     assert bool(lacking) == bool(reductions)
     if "clipped" in reductions:
         return
     lost_tokens = sent.plan.tokens_before - (sent.plan.tokens - sent.plan.recalled.tokens)
+    lost_tokens -= sum(TokenCounter(ContentCache()).item(json.loads(text)).tokens for text in bound)
     assert sum(each.tokens for each in reductions.values()) >= lost_tokens
     counted = sum(each.count for kind, each in reductions.items() if kind not in {"facts", "capped"})
     asked = [item for item in sent.chat.items if is_message(item) and item["role"] == "user"]
@@ -325,6 +383,8 @@ LAWS: Sequence[Callable[[Sent], None]] = (
     reasoning_is_sent_for_a_whole_turn_or_not_at_all,
     a_request_continues_the_one_before_unless_it_says_so,
     every_prefix_break_frees_something,
+    thinking_goes_with_the_conversation_that_it_is_bound_to,
+    thinking_that_is_bound_costs_no_cache,
     what_is_lacking_is_said,
     excerpts_stand_directly_behind_the_question,
     all_requests_of_a_turn_quote_the_same,
@@ -335,6 +395,28 @@ LAWS: Sequence[Callable[[Sent], None]] = (
 def _text(item: Item) -> str:
     assert is_message(item)
     return str(item["content"][0].get("text", ""))
+
+
+def test_thinking_before_a_change_stays() -> None:
+    """Of the turns whose results stay as they are, and of every turn until one before it has changed."""
+    policy = ContextSettings(tool_output_retention_turns=2, tool_output_pruning="every_turn")
+    model = ModelTerms("vendor/model", 1_000_000)
+    turns: list[list[Item]] = []
+    for number in range(12):
+        items: list[Item] = [user(f"Question {number}")]
+        for called in [f"c{number}", f"d{number}"] * (number > 3):
+            thought = reasoning("A" * 50 + called, is_bound=True)
+            items += [thought, call(called), output(called, rows(60))]
+        thought = reasoning("A" * 50 + str(number), is_bound=True)
+        turns.append([*items, thought, answer("Done.", f"m{number}")])
+    plans = [summarized(history(*turns[:end], turns[end][:1]), policy, model, Memory()) for end in range(12)]
+    assert sum(bool(plan.new_breaks) for plan in plans) > 4
+    for end in range(1, 12):
+        chat = history(*turns[:end], turns[end][:1])
+        sent = Sent(chat, policy, model, plans[end], plans[end - 1], opens_turn=True)
+        for law in LAWS:
+            law(sent)
+    assert [*map(is_bound, plans[-1].items)].count(True) == 4
 
 
 _numbers = st.tuples(st.integers(1, 40), st.integers(0, 9)).map(lambda pair: f"{pair[0]}-{sum(pair)}")

@@ -138,7 +138,7 @@ def test_the_help_names_the_command_and_its_options(
     usage = " ".join(capsys.readouterr().out.partition("\n\n")[0].split())
     assert usage == (
         "usage: python -m open_webui_openrouter_pipe.replay [-h] [--chat CHAT] [--turn N] [--model ID] "
-        "[--window TOKENS] [--settings FILE] [--artifacts FILE] [--json] [--check] EXPORT"
+        "[--window TOKENS] [--settings FILE] [--artifacts FILE] [--json] [--check] [--stream] EXPORT"
     )
 
 

@@ -104,7 +104,7 @@ def short(given: Any) -> str:
     kind = type(given)
     if kind is effects.ResponseFinished:
         items = " ".join(map(written, given.items))
-        usual = effects.ResponseFinished(response_id="gen-1", items=given.items)
+        usual = effects.ResponseFinished(response_id="gen-1", items=given.items, served=given.served)
         facts: Any = (given.status, given.reason, given.response_id, given.usage)
         return f"ended{'' if given == usual else f' {facts}'} {items}".strip()
     if kind is effects.ResponseFailed:

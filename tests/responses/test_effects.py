@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -96,3 +97,30 @@ def test_usage_is_read() -> None:
     wrong = {"input_tokens": "7", "input_tokens_details": None, "output_tokens": -1, "cost": True}
     assert read_usage({**wrong, "output_tokens_details": {"reasoning_tokens": 10**400}}) == Usage()
     assert [read_usage(None), read_usage([])] == [None, None]
+
+
+def test_what_a_usage_says_beside_text_is_read() -> None:
+    """Audio, pictures, searches; and who is paid what where a provider's own key was used."""
+    wire = {
+        "input_tokens": 100,
+        "input_tokens_details": {"audio_tokens": 40},
+        "output_tokens": 50,
+        "output_tokens_details": {"audio_tokens": 20, "image_tokens": 10},
+        "server_tool_use_details": {"web_search_requests": 3, "tool_calls_executed": 4},
+        "cost": 0.01,
+        "is_byok": True,
+        "cost_details": {"upstream_inference_cost": 0.2},
+    }
+    spoken = {"audio_tokens": 40, "audio_output_tokens": 20, "image_output_tokens": 10, "searches": 3}
+    usage = Usage(100, output_tokens=50, cost=0.01, provider_cost=0.2, byok_requests=1, **spoken)
+    assert read_usage(wire) == usage
+    without_key = replace(usage, provider_cost=0.0, byok_requests=0)
+    assert read_usage({**wire, "is_byok": False}) == without_key
+    assert usage.plus(without_key) == Usage(
+        200,
+        output_tokens=100,
+        cost=0.02,
+        provider_cost=0.2,
+        byok_requests=1,
+        **{name: 2 * count for name, count in spoken.items()},
+    )

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.responses.effects import ResponseFailed, ResponseFinished
 from open_webui_openrouter_pipe.responses.failure import Failure, has_output, is_failure, read_failure
+from open_webui_openrouter_pipe.responses.reducer import Reducer
 from tests.support.rows import rows
 
 CASES: Final = Path(__file__).with_name("failures.txt")
@@ -21,7 +23,8 @@ def test_a_failure_is_read(
     title: str, status: int | None, body: Any, message: str, facts: dict[str, Any]
 ) -> None:
     """Each family of error bodies, and each careless form of it; every text of it can be written."""
-    expected = Failure(message, **{**facts, "reasons": tuple(facts.get("reasons", ()))})
+    lists = {name: tuple(facts.get(name, ())) for name in ("reasons", "earlier")}
+    expected = Failure(message, **{**facts, **lists})
     assert read_failure(status, body) == expected, title
 
 
@@ -92,3 +95,31 @@ def test_deep_nesting_is_cut_off() -> None:
 def test_what_a_first_event_says(event: dict[str, Any], *, fails: bool, shows: bool) -> None:
     """It fails, or shows something, or neither."""
     assert (is_failure(event), has_output(event)) == (fails, shows)
+
+
+@pytest.mark.parametrize(
+    ("reason", "output_tokens", "written", "code"),
+    [
+        ("max_output_tokens", 0, "", "context_length_exceeded"),
+        ("max_output_tokens", 0, "Hi", None),
+        ("max_output_tokens", 7, "", None),
+        ("max_output_tokens", None, "", None),
+        ("content_filter", 0, "", None),
+        ("model_context_window_exceeded", 0, "", "model_context_window_exceeded"),
+        ("model_context_window_exceeded", 7, "Hi", None),
+    ],
+)
+def test_an_end_before_anything_was_written_is_a_refusal(
+    reason: str, output_tokens: int | None, written: str, code: str | None
+) -> None:
+    """At the length where no output is billed, or for a reason of the provider's own; the bill is kept."""
+    usage = {} if output_tokens is None else {"input_tokens": 9, "output_tokens": output_tokens, "cost": 0.5}
+    end = {"status": "incomplete", "incomplete_details": {"reason": reason}, "output": [], "usage": usage}
+    reducer = Reducer()
+    if written:
+        reducer.feed({"type": "response.output_text.delta", "output_index": 0, "delta": written})
+    terminal = reducer.feed({"type": "response.incomplete", "response": end})[-1]
+    assert isinstance(terminal, ResponseFailed) == (code is not None)
+    assert isinstance(terminal, ResponseFailed | ResponseFinished)
+    assert getattr(terminal, "failure", Failure("")).code == code
+    assert (terminal.usage.cost if terminal.usage else 0.0) == (0.5 if usage else 0.0)

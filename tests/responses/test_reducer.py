@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.responses.drafts import flat_annotation
 from open_webui_openrouter_pipe.responses.effects import (
     Effect,
     ItemAmended,
@@ -19,9 +18,11 @@ from open_webui_openrouter_pipe.responses.effects import (
     ResponseFailed,
     ResponseFinished,
     TextDelta,
+    Usage,
 )
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response
+from open_webui_openrouter_pipe.responses.values import flat_annotation
 from tests.responses.streams import event, events, message, short
 from tests.support.growth import MAX_GROWTH, growth
 from tests.support.rows import rows
@@ -45,6 +46,45 @@ def test_recordings(name: str) -> None:
 def test_a_stream_has_its_effects(title: str, steps: str, expected: str) -> None:
     """Whatever a provider repeats, omits, renames or ends early: each item once, and its text once."""
     assert "; ".join(map(short, reduce(events(steps)))) == expected, title
+
+
+FULL: Final = {"input_tokens": 9, "output_tokens": 2, "cost": 0.5}
+ZEROS: Final = {"input_tokens": 0, "output_tokens": 0, "cost": 0}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "last", "expected"),
+    [
+        (FULL, ZEROS, Usage(9, output_tokens=2, cost=0.5)),
+        (FULL, None, Usage(9, output_tokens=2, cost=0.5)),
+        (ZEROS, FULL, Usage(9, output_tokens=2, cost=0.5)),
+        (FULL, {**FULL, "output_tokens": 7}, Usage(9, output_tokens=7, cost=0.5)),
+        (None, ZEROS, Usage()),
+        (None, None, None),
+    ],
+)
+@pytest.mark.parametrize("end", ["response.completed", "response.failed"])
+def test_the_best_usage_counts(earlier: Any, last: Any, expected: Usage | None, end: str) -> None:
+    """Some providers fill the last one with zeros; it may also come before the end."""
+    failed = {"error": {"code": "server_error", "message": "m"}} if end == "response.failed" else {}
+    *_, terminal = reduce(
+        [
+            {"type": "response.in_progress", "response": {"id": "gen-1", "usage": earlier}},
+            {"type": end, "response": {"id": "gen-1", "output": [], "usage": last, **failed}},
+        ]
+    )
+    assert isinstance(terminal, ResponseFinished | ResponseFailed)
+    assert terminal.usage == expected
+
+
+def test_pictures_of_an_answer_are_counted() -> None:
+    """Some models have a price for each; without a usage there is nothing to count them in."""
+    picture = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AAAA"}
+    for usage, expected in ((FULL, 2), (None, None)):
+        output = [picture, {**picture, "id": "ig_2"}]
+        *_, end = reduce([{"type": "response.completed", "response": {"output": output, "usage": usage}}])
+        assert isinstance(end, ResponseFinished)
+        assert (end.usage.pictures if end.usage else None) == expected
 
 
 @pytest.mark.parametrize(("title", "steps"), rows(STREAMS, "two calls"))

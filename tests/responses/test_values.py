@@ -105,7 +105,7 @@ def test_similar_names_stay_apart() -> None:
 def test_any_name_becomes_acceptable(name: str) -> None:
     """Every name becomes one that providers take, and stays it when it is sent again."""
     sent = wire_name(name)
-    assert (bool(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", sent)), wire_name(sent)) == (True, sent)
+    assert (bool(re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}", sent)), wire_name(sent)) == (True, sent)
 
 
 # --- content inline

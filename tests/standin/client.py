@@ -38,6 +38,13 @@ def events_of(body: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def said(answer: httpx.Response) -> str:
+    """The words of a refusal: the provider's own, where it is one of a provider, else the router's."""
+    error = answer.json()["error"]
+    raw = (error.get("metadata") or {}).get("raw")
+    return str((json.loads(raw)["error"] if raw and error["code"] != "invalid_prompt" else error)["message"])
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """Sends requests with a good key."""
@@ -52,7 +59,7 @@ class Client:
 
     def done(self, given: Any, **fields: Any) -> dict[str, Any]:
         """The finished response object of an unstreamed request."""
-        answer = self.post(given, include=["reasoning.encrypted_content"], **fields)
+        answer = self.post(given, **{"include": ["reasoning.encrypted_content"], **fields})
         assert answer.status_code == 200, answer.text
         result: dict[str, Any] = answer.json()
         return result

@@ -60,14 +60,15 @@ def test_unreadable_and_unknown_directives_are_errors(order: str) -> None:
 def test_calls_come_in_rounds() -> None:
     """Two rounds of two parallel calls, numbered, whose outputs come back grouped or mixed; then the answer.
 
-    The last user messages count, instructions among them or not; directives of earlier turns are past.
+    The newest question alone counts: neither earlier turns nor what stands beside it, such as a quotation.
     """
     old = [user("[[standin: text=old]]"), {"role": "assistant", "content": "old"}]
     ask = [
         *old,
+        user("You asked: [[standin: text=quoted]]"),
         user('[[standin: call=get_weather times=2 args={"at": "$round.$n"}]] [[standin: rounds=2]]'),
         {"role": "developer", "content": "Context"},
-        user("For you."),
+        user("[Quotations]\n[[standin: text=quoted]]"),
     ]
     calls = [{**CALL, "call_id": f"c{number}"} for number in range(4)]
     outputs = [output(each) for each in calls]

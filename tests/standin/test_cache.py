@@ -152,7 +152,7 @@ def test_what_is_no_text_counts_by_rules() -> None:
     empty, file = (tokens(type="input_file", file_data="data:x;base64," + "A" * size) for size in (0, 32_000))
     assert (small == large > IMAGE_TOKENS, file - empty) == (True, 3000)
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x" * 50_000}
-    sealed = Sealed("rs_1", "openai", "e", 1, "digest", 77, None, ())
+    sealed = Sealed("rs_1", "openai", "e", 1, "digest", 77, None, (), ("", ""))
     assert READER.read({"input": [item]}, {"rs_1": sealed}).tokens == 77
     sizes = [len(ByteTokenizer().encode(each)) for each in ("", "a", "abcd", "abcde", "ééé")]
     assert sizes == [0, 1, 1, 2, 2]
@@ -186,6 +186,57 @@ def billed(client: Client, **fields: Any) -> tuple[int, int]:
     """Tokens read from and written to the cache by one request."""
     details = client.done([user(LONG), user("Hi")], **fields)["usage"]["input_tokens_details"]
     return details["cached_tokens"], details.get("cache_write_tokens", 0)
+
+
+BANDS, HOURS, OWN_KEY, NO_FEE = (
+    catalogue.BY_ID[f"standin/{name}"] for name in ("bands", "hours", "own-key", "own-key-without-fee")
+)
+SATURDAY = 1_795_824_000
+"""The 28th of November 2026, at midnight in UTC."""
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "hour", "prompt", "completion"),
+    [
+        (BANDS, 4000, 0, "1", "4"),
+        (BANDS, 4001, 0, "2", "6"),
+        (HOURS, 1, 0, "1", "2"),
+        (HOURS, 1, 0.5, "1", "8"),
+        (HOURS, 1, 16.5, "1", "2"),
+        (HOURS, 1, 47.99, "1", "2"),
+        (HOURS, 1, 48.25, "1", "2"),
+        (HOURS, 1, 48.5, "4", "8"),
+        (HOURS, 1, 64.49, "4", "8"),
+        (HOURS, 1, 64.5, "1", "2"),
+    ],
+)
+def test_prices_depend_on_size_and_hour(
+    model: catalogue.Model, tokens: int, hour: float, prompt: str, completion: str
+) -> None:
+    """From Saturday on: of long requests, from half past four to half past twelve at night, at the weekend."""
+    prices = model.cached.prices_of(tokens, SATURDAY + hour * 3600)
+    million = 1_000_000
+    assert (prices.prompt * million, prices.completion * million) == (Decimal(prompt), Decimal(completion))
+
+
+@pytest.mark.parametrize(
+    ("model", "fee"), [(OWN_KEY, 0.05), (NO_FEE, 0.0), (catalogue.BY_ID["standin/plain"], None)]
+)
+def test_who_is_paid_what(client: Client, model: catalogue.Model, fee: float | None) -> None:
+    """With a provider's own key, the provider is paid the price, and OpenRouter its fee; else all is in the cost."""
+    usage = client.done([user("Hi")], model=model.id, include=[])["usage"]
+    rates = model.rates["prompt"], model.rates["completion"]
+    price = float(usage["input_tokens"] * rates[0] + usage["output_tokens"] * rates[1]) / 1e6
+    upstream = usage["cost_details"]["upstream_inference_cost"]
+    assert usage["is_byok"] is (fee is not None)
+    assert (usage["cost"], upstream) == pytest.approx((price if fee is None else price * fee, price))
+
+
+def test_a_long_request_costs_more_as_a_whole(client: Client) -> None:
+    """Its output, too."""
+    usage = client.done([user(LONG)], model=BANDS.id, include=[])["usage"]
+    assert usage["input_tokens"] > 4000
+    assert usage["cost"] == pytest.approx((usage["input_tokens"] * 2 + usage["output_tokens"] * 6) / 1e6)
 
 
 def test_what_requests_choose_decides_what_is_cached(client: Client) -> None:

@@ -12,7 +12,8 @@ import pytest
 from scripts.standin import StandIn, media
 from scripts.standin.drawing import draw
 from scripts.standin.errors import KNOWN
-from tests.standin.client import CLOCK, Client, output, user
+from scripts.standin.rules import BREAKS, MAX_IMAGE_BYTES, RULES
+from tests.standin.client import CLOCK, Client, output, said, user
 from tests.support.files import PICTURES, data_url
 from tests.support.rows import rows
 
@@ -42,6 +43,21 @@ NAMES = {
     "LONG": "x" * 257,
     "LONGER": "x" * 771,
     "JPEG_AS_PNG": data_url("image/png", PICTURES["image/jpeg"]),
+    "HELLO": {
+        "type": "message",
+        "role": "assistant",
+        "id": "msg_1",
+        "status": "completed",
+        "content": [TEXT],
+    },
+    "THOUGHT": {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+    "MARK": {"type": "input_text", "text": "x", "prompt_cache_breakpoint": {"mode": "explicit"}},
+    "FAR": "fc_" + "x" * 62,
+    "TOOLS129": [{**CLOCK, "name": f"tool_{number}"} for number in range(129)],
+    "TOOLS201": [{**CLOCK, "name": f"tool_{number}"} for number in range(201)],
+    "LARGE": data_url("image/png", draw("red").ljust(MAX_IMAGE_BYTES + 1, b"x")),
+    "MILLIONS": "x" * 1_500_000,
+    "MILLIONS6": "x" * 9_000_000,
     "IMAGE_JPG": data_url("image/jpg", PICTURES["image/jpeg"]),
 }
 TABLE = Path(__file__).with_name("refusals.txt")
@@ -64,10 +80,88 @@ def test_a_malformed_request_is_refused_with_the_path_of_its_fault(
 def test_what_cannot_be_served_is_refused_with_its_text(client: Client, body: Any, expected: str) -> None:
     """Status and beginning of the message, which the log repeats."""
     answer = client.http.post("/responses", json={"model": "standin/script", "input": "Hi", **body})
-    assert f"{answer.status_code} {answer.json()['error']['message']}".startswith(expected)
+    assert f"{answer.status_code} {said(answer)}".startswith(expected)
     (record,) = client.standin.responses
     assert (record.status, record.usage) == (answer.status_code, None)
-    assert record.error == answer.json()["error"]["message"]
+    assert record.error == said(answer)
+
+
+BROKEN = rows(TABLE, "rules", NAMES)
+
+
+@pytest.mark.parametrize(("rule", "body", "expected"), BROKEN)
+def test_a_broken_rule_is_answered_in_its_own_words(
+    client: Client, rule: str, body: Any, expected: str
+) -> None:
+    """With its status, and its code in the form of the model's maker; a router's rule has no provider."""
+    answer = client.http.post("/responses", json={"model": "standin/script", "input": "Hi", **body})
+    name, maker = rule.split()
+    known = next(each for each in RULES if name in each.names and maker in each.makers)
+    assert (answer.status_code, said(answer)) == (known.status, expected)
+    metadata = answer.json()["error"].get("metadata") or {}
+    raw = json.loads(metadata["raw"]) if "raw" in metadata else None
+    assert (raw is None) is (maker == "router")
+    if maker == "anthropic":
+        assert raw == {
+            "type": "error",
+            "error": {"type": "invalid_request_error", "message": expected},
+            "request_id": "req_standin",
+        }
+    elif maker == "google":
+        assert raw == {"error": {"code": 400, "message": expected, "status": "INVALID_ARGUMENT"}}
+    elif raw and "code" in raw["error"]:
+        assert raw["error"]["code"] == (known.code or None)
+
+
+def test_each_rule_is_broken_by_a_row() -> None:
+    """Those of credit and of replayed reasoning have tests of their own."""
+    met = {case.values[0] for case in BROKEN}
+    own = {"prompt_above_credit", "answer_above_credit", "prompt_above_key", "answer_above_key", "in_flight"}
+    rules = [
+        rule
+        for rule in RULES
+        if rule.names[0] in BREAKS and rule.names[0] not in {*own, "open_thoughts", "too_long"}
+    ]
+    assert {f"{rule.names[0]} {maker}" for rule in rules for maker in rule.makers} - met == set()
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "limit", "expected"),
+    [
+        ("credit-0.1", 40_000, 0, "You requested up to 32000 tokens, but can only afford 22"),
+        ("credit-0.1", 40_000, 22_000, ""),
+        ("credit-0.001", 40_000, 16, "Prompt tokens limit exceeded: 10012 > 1000."),
+        ("limit-0.1", 400, 30_000, "You requested up to 30000 tokens, but can only afford 24"),
+        ("limit-0.001", 40_000, 16, "Prompt tokens limit exceeded: 10012 > 1000."),
+    ],
+)
+def test_prompt_and_answer_must_be_paid(
+    client: Client, key: str, text: int, limit: int, expected: str
+) -> None:
+    """By the account or by the key's own limit; without a limit the longest answer of the model counts."""
+    fields = {"max_output_tokens": limit} if limit else {}
+    body = {"model": "standin/script", "input": "x" * text, **fields}
+    headers = {"Authorization": f"Bearer sk-or-{key}"}
+    answer = client.http.post("/responses", json=body, headers=headers)
+    assert answer.status_code == (402 if expected else 200)
+    if expected:
+        error = answer.json()["error"]
+        source = "key_limit" if key.startswith("limit") else "credits"
+        assert expected in error["message"]
+        assert error["metadata"] == {"limit_source": f"openrouter_{source}", "provider_name": None}
+
+
+def test_what_is_spent_and_what_runs_cannot_be_spent_again(client: Client) -> None:
+    """A running request holds what its answer may cost; another is told to come back."""
+    headers = {"Authorization": "Bearer sk-or-credit-0.2"}
+    body = {"model": "standin/script", "max_output_tokens": 30_000}
+    first = client.http.post("/responses", json={**body, "input": "x" * 400_000}, headers=headers)
+    assert first.status_code == 402
+    slow = {**body, "input": "[[standin: slow=30]]", "stream": True}
+    with client.http.stream("POST", "/responses", json=slow, headers=headers):
+        busy = client.http.post("/responses", json={**body, "input": "Hi"}, headers=headers)
+    assert (busy.status_code, busy.headers["retry-after"]) == (402, "1")
+    assert busy.json()["error"]["metadata"]["limit_source"] == "openrouter_in_flight_budget"
 
 
 @pytest.mark.parametrize("fields", rows(TABLE, "accepted"))
@@ -85,12 +179,12 @@ def test_a_fallback_answers(client: Client) -> None:
 
 def test_too_long_a_prompt_is_refused_with_its_token_counts(client: Client) -> None:
     """The documented text; the output limit counts too."""
-    fields = {"model": "standin/small", "tools": [CLOCK], "max_output_tokens": 10}
+    fields = {"model": "standin/small", "tools": [CLOCK], "max_output_tokens": 16}
     error = client.post("x" * 4 * 16_384, **fields).json()["error"]
     assert error["metadata"] == {"provider_name": None}
     assert error["message"] == (
-        "This endpoint's maximum context length is 16384 tokens. However, you requested about 16420 tokens "
-        "(16396 of text input, 14 of tool input, 10 in the output). Please reduce the length of either one, or use "
+        "This endpoint's maximum context length is 16384 tokens. However, you requested about 16426 tokens "
+        "(16396 of text input, 14 of tool input, 16 in the output). Please reduce the length of either one, or use "
         "the context-compression plugin to compress your prompt automatically."
     )
 
@@ -181,10 +275,10 @@ def test_each_documented_error_can_be_ordered_in_each_family(client: Client, cod
     """Families differ in the place and the type of the code."""
     known = client.post(f"[[standin: error={code}]]")
     assert (known.status_code, known.text) == (code, KNOWN[code].body())
-    for family, said in {"A": code, "B": "invalid_prompt"}.items():
+    for family, sent in {"A": code, "B": "invalid_prompt"}.items():
         answer = client.post(f"[[standin: error={code} family={family} message=Oh]]", stream=True)
         error = answer.json()["error"]
-        assert (answer.status_code, error["code"], error["message"]) == (code, said, "Oh")
+        assert (answer.status_code, error["code"], error["message"]) == (code, sent, "Oh")
 
 
 def test_what_stands_before_the_service_answers_with_a_page(client: Client) -> None:
@@ -201,6 +295,23 @@ def test_a_parameter_can_be_refused(client: Client, order: str, said: str | None
     answer = client.post(f"[[standin: {order}]]", temperature=0.5, reasoning={"effort": "xhigh"})
     raw = json.loads(answer.json()["error"]["metadata"]["raw"]) if said else {"error": {"message": None}}
     assert (answer.status_code, raw["error"]["message"]) == (400 if said else 200, said)
+
+
+def test_a_recorded_error_can_be_ordered(client: Client) -> None:
+    """As a whole or by its message, before the answer or in its stream; for requests that hold an item of a type."""
+    body = {"detail": "no", "deep": [1]}
+    whole = client.post(
+        f"[[standin: recorded={json.dumps({'status': 422, 'shape': 'json body', 'body': body})}]]"
+    )
+    assert (whole.status_code, whole.json()) == (422, body)
+    told = json.dumps({"status": 413, "shape": "json body", "message": "large"})
+    assert client.post(f"[[standin: recorded={told}]]").json()["error"] == {"code": 413, "message": "large"}
+    assert client.post(f"[[standin: recorded={told} holds=reasoning]]").status_code == 200
+    assert client.post(f"[[standin: recorded={told} holds=message]]").status_code == 413
+    failed = {"response": {"error": {"code": "upstream_error", "message": "no"}}}
+    order = json.dumps({"status": 502, "shape": "sse event", "body": failed})
+    streamed = client.post(f"[[standin: recorded={order}]]", stream=True)
+    assert (streamed.status_code, '"upstream_error"' in streamed.text) == (200, True)
 
 
 @pytest.mark.parametrize("content", [b"{", b"", b"[]"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
 
-from scripts.standin.seal import THINKING_LAST
-from tests.standin.client import CLOCK, WEATHER, Client, output, user
+from scripts.standin.catalogue import BY_ID
+from scripts.standin.rules import RULES
+from tests.standin.client import CLOCK, WEATHER, Client, output, said, user
 
 Item = dict[str, Any]
 
@@ -21,7 +24,10 @@ SEALING = (OPENAI, CLAUDE, GEMINI, "x-ai/grok-4.1-fast")
 ANSWER = "[[standin: reasoning=summary items=2 text=Hm]]"
 TOOLS = ANSWER + " [[standin: call=get_weather]] [[standin: rounds=2]]"
 UNVERIFIED = "The encrypted content for item {id} could not be verified. Reason: "
-UNSIGNED = "Invalid signature in thinking block"
+UNSIGNED = "messages.1.content.0: Invalid `signature` in `thinking` block"
+THINKING_LAST = "The final block in an assistant message cannot be `thinking`."
+LACKS = "messages.1.content.0.thinking.signature: Field required"
+SHOWN = "Invalid 'input[1].content': array too long."
 LACKING = "Item '{id}' of type 'reasoning' was provided without its required following item."
 
 
@@ -40,7 +46,7 @@ def refusal_of(client: Client, model: str, items: list[Item]) -> str:
     """The refusal of a request that continues these items; empty when accepted."""
     answer = client.post([*items, user("Go on")], model=model, tools=[WEATHER, CLOCK])
     assert answer.status_code in {200, 400}
-    return "" if answer.status_code == 200 else str(answer.json()["error"]["message"])
+    return "" if answer.status_code == 200 else said(answer)
 
 
 @pytest.mark.parametrize("model", [*SEALING, RAW])
@@ -69,8 +75,8 @@ def test_a_changed_item_is_refused(client: Client, model: str, change: Item) -> 
     """Each sealed field counts."""
     items = turn(client, model)
     items[1] = {**items[1], **change}
-    expected = UNSIGNED if model == CLAUDE else UNVERIFIED.format(id=items[1]["id"])
-    assert refusal_of(client, model, items).startswith(expected)
+    expected = [UNSIGNED, LACKS] if model == CLAUDE else [UNVERIFIED.format(id=items[1]["id"]), SHOWN]
+    assert refusal_of(client, model, items).startswith(tuple(expected))
 
 
 @pytest.mark.parametrize("model", SEALING)
@@ -101,7 +107,7 @@ def test_items_come_back_in_order_and_once(client: Client, model: str) -> None:
     first, one, two, answer = turn(client, model)
     assert refusal_of(client, model, [first, two, one, answer]) != ""
     doubled = refusal_of(client, model, [first, one, one, two, answer])
-    assert doubled == f"Duplicate item found with id {one['id']}."
+    assert doubled.startswith(f"Duplicate item found with id {one['id']}.")
 
 
 @pytest.mark.parametrize("keep", [(0, 1, 3), (0, 1, 2), (0, 3, 1, 2)])
@@ -125,7 +131,12 @@ def test_openai_requires_calls_pictures_and_an_end(client: Client) -> None:
         )
         assert refusal_of(client, OPENAI, [first, thought, item, answer]) == ""
         assert (refusal_of(client, OPENAI, [first, thought, answer]) == "") is without
-    cut = turn(client, OPENAI, '[[standin: reasoning=summary text="so many thoughts"]]', max_output_tokens=3)
+    cut = turn(
+        client,
+        OPENAI,
+        '[[standin: reasoning=summary text="so many thoughts, far too many of them, and they go on and on and on"]]',
+        max_output_tokens=16,
+    )
     assert refusal_of(client, OPENAI, cut) == LACKING.format(**cut[1])
 
 
@@ -161,4 +172,79 @@ def test_seals_are_sent_as_each_provider_does(client: Client) -> None:
         produced = client.post(ask, model=model, **fields).json()["output"]
         shown.append({"encrypted_content", "signature"} & produced[0].keys())
     assert shown == [set(), {"signature"}, {"encrypted_content"}]
-    assert refusal_of(client, CLAUDE, [user("Hi"), *produced]) == ""
+    assert refusal_of(client, CLAUDE, [user("[[standin: reasoning=encrypted]]"), *produced]) == ""
+
+
+def test_gemini_takes_signatures_of_the_provider_that_made_them(client: Client) -> None:
+    """Without a word of why; a conversation stays with its provider for ten minutes, and each new one gets another."""
+    items = turn(client, GEMINI, TOOLS)
+    assert refusal_of(client, GEMINI, items) == ""
+    for only, refused in (("google", False), ("google-ai-studio", True)):
+        answer = client.post(
+            [*items, user("Go on")], model=GEMINI, tools=[WEATHER], provider={"only": [only]}
+        )
+        assert answer.status_code == (400 if refused is (provider_of(items) == "Google") else 200)
+        if answer.status_code == 400:
+            assert answer.json()["error"]["metadata"].keys() == {"provider_name", "is_byok"}
+    served = [client.standin.serving(BY_ID[GEMINI], name, ["A", "B"]) for name in ("x", "y", "x", "y")]
+    assert sorted(served[:2]) == ["A", "B"]
+    assert served[:2] == served[2:]
+    client.standin.advance(601)
+    assert client.standin.serving(BY_ID[GEMINI], "x", ["C"]) == "C"
+
+
+def provider_of(items: list[Item]) -> str:
+    """Who has sealed the reasoning among these items."""
+    seal = next(item["encrypted_content"] for item in items if item.get("type") == "reasoning")
+    named = json.loads(base64.b64decode(seal.partition(".")[2] + "=="))["endpoint_slug"]
+    return {"google": "Google"}.get(named.partition("|")[2], "another")
+
+
+def test_gemini_wants_the_signatures_of_its_last_turn(client: Client) -> None:
+    """An earlier turn may lack all of them; a turn in which it did not think has none."""
+    items = turn(client, GEMINI, TOOLS)
+    bare = [item for item in items if item.get("type") != "reasoning"]
+    post = [*bare[:3], user("Go on")]
+    assert client.post(post, model=GEMINI, tools=[WEATHER]).status_code == 200
+    answer = client.post(bare[:3], model=GEMINI, tools=[WEATHER])
+    assert said(answer).startswith("Function call is missing a thought_signature in functionCall parts.")
+    quiet = [user(TOOLS.replace("reasoning=summary items=2 text=Hm", "rounds=2"))]
+    fields = {"model": GEMINI, "tools": [WEATHER], "reasoning": {"effort": "none"}}
+    call = client.done(quiet, **fields)["output"][0]
+    assert client.post([*quiet, call, output(call)], **fields).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"), [({"instructions": "Be kind."}, True), ({"input": "Another question"}, False)]
+)
+def test_claudes_thinking_is_bound(client: Client, change: Item, hint: bool) -> None:  # noqa: FBT001 - a row's cell
+    """To the system prompt, and to the conversation, which its first question names."""
+    items = turn(client, CLAUDE)
+    if "input" in change:
+        items = [user(change["input"]), *items[1:]]
+    answer = client.post(
+        [*items, user("Go on")], model=CLAUDE, **{**change, "input": [*items, user("Go on")]}
+    )
+    words = said(answer)
+    assert words.startswith(f"{UNSIGNED}. The block is bound to a different conversation.")
+    assert words.endswith("The `system` prompt differs from the one this block was created with.") is hint
+
+
+@pytest.mark.parametrize("maker", ["openai", "anthropic", "google", "x-ai"])
+@pytest.mark.parametrize("kind", ["unsigned", "unspelled", "foreign", "damaged", "alone", "partial"])
+def test_every_trouble_is_refused_by_every_maker(kind: str, maker: str) -> None:
+    """Each has words for it, its own or those of any."""
+    assert any(kind in rule.names and rule.makers & {maker, "any"} for rule in RULES)
+
+
+def test_deepseek_wants_what_it_thought_before_each_call_of_the_turn(client: Client) -> None:
+    """A later turn may lack it."""
+    model = "deepseek/deepseek-v3.2"
+    ask = TOOLS.replace("=summary", "=raw")
+    items = [user(ask), *(made := client.done(ask, model=model, tools=[WEATHER])["output"]), output(made[-1])]
+    assert client.post(items, model=model, tools=[WEATHER]).status_code == 200
+    bare = [item for item in items if item.get("type") != "reasoning"]
+    assert client.post(bare, model=model, tools=[WEATHER]).status_code == 400
+    off = {"effort": "none"}
+    assert client.post(bare, model=model, tools=[WEATHER], reasoning=off).status_code == 200
+    assert client.post([*bare, user("Go on")], model=model, tools=[WEATHER]).status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,14 @@ def test_a_hanging_answer_ends_with_the_server() -> None:
         wait_until(lambda: standin.responses)
     client.join(60)
     assert [answer.status_code for answer in answers] == [500]
+
+
+def test_the_log_says_how_much_it_has_forgotten(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds the newest requests; a reset begins anew."""
+    monkeypatch.setattr(client.standin, "log", deque(maxlen=2))
+    for number in range(5):
+        client.post(f"{number}")
+    kept = [record.body["input"] for record in client.standin.requests]
+    assert (kept, client.standin.forgotten) == (["3", "4"], 3)
+    client.standin.reset()
+    assert client.standin.forgotten == 0

@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
+from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store import artifacts
-from open_webui_openrouter_pipe.store.artifacts import SavedRows, SealedArtifacts, UnsavedRows
+from open_webui_openrouter_pipe.store.artifacts import (
+    RunningReasoning,
+    RunningRows,
+    SavedRows,
+    SealedArtifacts,
+    UnsavedRows,
+)
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
 from open_webui_openrouter_pipe.store.table import RowStore
 from tests.store.contract import KEYRING, StoreContract, artifact, row
@@ -35,6 +43,46 @@ class TestMemory(StoreContract):
         saved = SavedRows(memory, unsaved)
         stores: dict[str, RowStore] = {"fake": memory, "unsaved": unsaved, "saved": saved}
         return stores[request.param]
+
+
+class TestRunningReasoning(StoreContract):
+    @pytest.fixture
+    def rows(self) -> RowStore:
+        return MemoryRows()
+
+    @pytest.fixture
+    def store(self, rows: RowStore) -> Any:
+        """Of the very message whose artifacts these are."""
+        passing = SealedArtifacts(UnsavedRows(), KEYRING)
+        return RunningReasoning(SealedArtifacts(rows, KEYRING), passing, artifact(0).message_id)
+
+
+async def test_reasoning_that_is_not_kept_is_found_by_its_own_message_alone() -> None:
+    """What is below stays below: other items, and reasoning that was kept before."""
+    below, running = (SealedArtifacts(MemoryRows(), KEYRING) for _ in range(2))
+    thought, other, earlier = artifact(0), artifact(1), artifact(5)
+    await below.put([earlier])
+    own, next_one = (RunningReasoning(below, running, name) for name in (thought.message_id, "message-2"))
+    await own.put([thought, other])
+    ids, absent = [thought.id, other.id, earlier.id], MissingArtifact()
+    kept = {other.id: other, earlier.id: earlier}
+    assert await own.load("ada", ids) == {**kept, thought.id: thought}
+    assert await next_one.load("ada", ids) == await below.load("ada", ids) == {**kept, thought.id: absent}
+    await own.delete("ada", ids)
+    assert set((await own.load("ada", ids)).values()) == {absent}
+
+
+async def test_who_served_an_item_is_sealed_with_it() -> None:
+    """The item itself comes back as it was, and a row without that knowledge as well."""
+    rows = MemoryRows()
+    store = SealedArtifacts(rows, KEYRING)
+    known = replace(artifact(0), provider="Google AI Studio", prompt="0123")
+    await store.put([known, artifact(1)])
+    assert await store.load("ada", [known.id, artifact(1).id]) == {
+        known.id: known,
+        artifact(1).id: artifact(1),
+    }
+    assert b"Studio" not in b"".join(each.payload for each in rows.rows.values())
 
 
 def text(number: int, length: int) -> Any:
@@ -172,3 +220,20 @@ async def test_rows_in_memory_are_found_while_the_database_is_unavailable() -> N
     below.below = MemoryRows()
     await rows.load("ada", [SECOND.id])
     assert list(await below.load("ada", [SECOND.id])) == [SECOND.id]
+
+
+async def test_the_next_turn_of_a_chat_drops_what_an_earlier_one_left_in_memory() -> None:
+    """It was stopped or has failed; answers side by side are one turn, and other chats and users have theirs."""
+    running = SealedArtifacts(RunningRows(), KEYRING)
+    left, beside, elsewhere, other_user, later = (
+        replace(artifact(5 * number), message_id=f"answer-{number}") for number in range(5)
+    )
+    elsewhere, other_user = replace(elsewhere, chat_id="chat-2"), replace(other_user, user_id="eve")
+    turns = [(left, "one"), (beside, "one"), (elsewhere, "else"), (other_user, "eve's"), (later, "two")]
+    kept = []
+    for each, turn in turns:
+        await RunningReasoning(SealedArtifacts(MemoryRows(), KEYRING), running, turn).put([each])
+        found = [(await running.load(one.user_id, [one.id]))[one.id] for one, _ in turns]
+        kept.append([isinstance(one, Artifact) for one in found])
+    assert kept[3] == [True, True, True, True, False]
+    assert kept[4] == [False, False, True, True, True]

@@ -15,7 +15,7 @@ from open_webui_openrouter_pipe.planning.plan import Step
 from open_webui_openrouter_pipe.store.beside import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.ledger import HOLD_SECONDS, SpendingLedger
-from open_webui_openrouter_pipe.store.schema import define_tables
+from open_webui_openrouter_pipe.store.schema import create_tables, define_tables
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, KEPT_SPENDING_DAYS
 from scripts.paths import ROOT
 from tests.store.contract import NOW, watch
@@ -35,6 +35,7 @@ BILL = Bill(
     input_cost=0.25,
     read_cost=0.125,
     saved=0.75,
+    provider_cost=1.0,
 )
 UNDER = (
     AccountLimit(Limit("user", "", "day", 2), "user:ada"),
@@ -61,16 +62,42 @@ async def test_bills_are_summed_by_chat_and_by_account(database: Database) -> No
         ledger, BILL, BILL, replace(BILL, chat_id="chat-2"), replace(BILL, user_id="eve", accounts=("all",))
     )
     await write(ledger, BILL)
-    expected = ChatSpending(3, 300, 120, 30, 1.5, 0.75, 0.375, 2.25)
+    expected = ChatSpending(3, 300, 120, 30, 1.5, 0.75, 0.375, 2.25, 3.0)
     assert await ledger.of_chat("ada", "chat-1") == expected
     assert (await ledger.of_chat("eve", "chat-1")).requests == 1
     assert await ledger.of_chat("ada", "none") == ChatSpending()
     for days in (1, 40):
         await write(ledger_at(database, NOW - days * DAY_SECONDS), BILL)
     assert await ledger.sums(["user:ada", "all", "user:eve"]) == {
-        "user:ada": AccountSums(day=2.0, month=2.5),
-        "all": AccountSums(day=2.5, month=3.0),
+        "user:ada": AccountSums(day=2.0, month=2.5, provider_day=4.0, provider_month=5.0),
+        "all": AccountSums(day=2.5, month=3.0, provider_day=5.0, provider_month=6.0),
     }
+
+
+async def test_bills_of_an_earlier_release_stay(database: Database) -> None:
+    """It knew of no provider that is paid besides; what it has written counts on, and so does what it still writes."""
+    await write(ledger_at(database), replace(BILL, provider_cost=0.0))
+    tables = database.tables
+    for table in (tables.audit, tables.ledger, tables.spending):
+        await database.change(sa.text(f"ALTER TABLE {table.fullname} DROP COLUMN provider_cost"))
+    await database.change(tables.version.update().values(version=tables.count() - 3))
+    await database.run(lambda connection: connection.run_sync(create_tables, tables))
+    earlier = {"account": "all", "day": NOW // DAY_SECONDS - 1, "cost": 4.0}
+    await database.change(tables.spending.insert(), [earlier])
+    ledger = ledger_at(database)
+    await write(ledger, BILL)
+    assert await ledger.of_chat("ada", "chat-1") == ChatSpending(2, 200, 80, 20, 1.0, 0.5, 0.25, 1.5, 1.0)
+    assert await ledger.sums(["user:ada", "all"]) == {
+        "user:ada": AccountSums(day=1.0, month=1.0, provider_day=1.0, provider_month=1.0),
+        "all": AccountSums(day=1.0, month=5.0, provider_day=1.0, provider_month=1.0),
+    }
+
+
+async def test_a_bill_of_a_provider_alone_is_written(database: Database) -> None:
+    """OpenRouter's fee may be nothing."""
+    ledger = ledger_at(database)
+    await write(ledger, replace(BILL, cost=0.0))
+    assert await ledger.sums(["user:ada"]) == {"user:ada": AccountSums(provider_day=1.0, provider_month=1.0)}
 
 
 async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
@@ -85,8 +112,8 @@ async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     ledger.release("h3", BILL.accounts)
     await ledger.idle()
     assert await ledger.sums(["user:ada", "all"]) == {
-        "user:ada": AccountSums(0.5, 0.5, 0.125),
-        "all": AccountSums(0.5, 0.5, 0.125),
+        "user:ada": AccountSums(0.5, 0.5, 0.125, 1.0, 1.0),
+        "all": AccountSums(0.5, 0.5, 0.125, 1.0, 1.0),
     }
     assert (await ledger.of_chat("ada", "chat-1")).requests == 1
 
@@ -97,8 +124,14 @@ async def test_a_bill_that_is_not_written_is_in_the_log(
     """With its price, whose it was, and its chat."""
     await database.change(sa.text(f"DROP TABLE {database.tables.ledger.fullname}"))
     await write(ledger_at(database), BILL, replace(BILL, chat_id="", cost=0.25))
-    assert "bill not written: $0.500000 of user ada in chat chat-1" in caplog.messages
-    assert "bill not written: $0.250000 of user ada in chat none" in caplog.messages
+    assert (
+        "bill not written: $0.500000 and, at a provider, $1.000000 of user ada in chat chat-1"
+        in caplog.messages
+    )
+    assert (
+        "bill not written: $0.250000 and, at a provider, $1.000000 of user ada in chat none"
+        in caplog.messages
+    )
 
 
 async def test_a_hold_of_a_worker_that_died_ends_by_itself(database: Database) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
+from typing import cast
 
 from hypothesis import strategies as st
 
@@ -52,9 +53,10 @@ def output(call_id: str, text: str) -> Item:
     return {"type": "function_call_output", "call_id": call_id, "output": text}
 
 
-def reasoning(sealed: str = "c2VhbGVk") -> Item:
-    """The model's sealed thinking."""
-    return {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": sealed}
+def reasoning(sealed: str = "c2VhbGVk", *, is_bound: bool = False) -> Item:
+    """The model's sealed thinking; Anthropic's is bound to the conversation before it."""
+    thought: Item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": sealed}
+    return cast("Item", {**thought, "format": "anthropic-claude-v1"}) if is_bound else thought
 
 
 def rows(count: int, width: int = 20) -> str:
@@ -111,20 +113,21 @@ _OUTPUTS = st.one_of(
 @st.composite
 def histories(draw: st.DrawFn, most_turns: int = 10) -> History:
     """A chat that awaits an answer; each of its requests is a beginning of it that ends with something read."""
-    turns = [_turn(draw, number) for number in range(draw(st.integers(1, most_turns)))]
+    is_bound = draw(st.booleans())
+    turns = [_turn(draw, number, is_bound=is_bound) for number in range(draw(st.integers(1, most_turns)))]
     last = turns[-1]
     while len(last) > 1 and last[-1]["type"] != "function_call_output":
         last.pop()
     return history(*turns)
 
 
-def _turn(draw: st.DrawFn, number: int) -> list[Item]:
+def _turn(draw: st.DrawFn, number: int, *, is_bound: bool) -> list[Item]:
     items: list[Item] = [user(draw(_TEXTS))]
     if draw(st.integers(0, 9)) == 0:
         items.append(system(draw(_TEXTS)))
     for round_ in range(draw(st.integers(0, 3))):
         if draw(st.booleans()):
-            items.append(reasoning("A" * draw(st.sampled_from([10, 2000]))))
+            items.append(reasoning("A" * draw(st.sampled_from([10, 2000])), is_bound=is_bound))
         if draw(st.booleans()):
             items.append(answer(draw(_TEXTS), f"msg_{number}_{round_}"))
         ids = [f"call_{number}_{round_}_{at}" for at in range(draw(st.integers(1, 3)))]

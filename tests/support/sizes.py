@@ -23,6 +23,7 @@ THOROUGH = (
     "tests/live/test_install.py::",
     "tests/live/test_prefix.py::test_a_steady_prompt_breaks_nothing",
     "tests/live/test_privacy.py::test_a_session_sends_what_the_page_names",
+    "tests/live/test_refusals.py::",
     "tests/live/test_servers.py::",
     "tests/live/test_ways.py::test_an_automation_is_answered_and_may_go_on",
     "tests/live/test_ways.py::test_speaking_and_typing_share_a_chats_beginning",

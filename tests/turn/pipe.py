@@ -23,8 +23,11 @@ NOT_OVER = b"data: [DONE]\n\n"
 class Router:
     """Answers each request with the next prepared body, and keeps what was sent."""
 
-    def __init__(self, *bodies: bytes | list[bytes | Exception], window_tokens: int = 200_000) -> None:
+    def __init__(
+        self, *bodies: bytes | list[bytes | Exception], window_tokens: int = 200_000, model: str = MODEL
+    ) -> None:
         """A list is a body whose portions are delivered until an error is raised."""
+        self.model = model
         self.bodies = list(bodies)
         self.requests: list[Json] = []
         self.window_tokens = window_tokens
@@ -32,7 +35,12 @@ class Router:
     async def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             architecture = {"input_modalities": ["text", "image"], "output_modalities": ["text"]}
-            model = {"id": MODEL, "name": MODEL, "context_length": self.window_tokens, "pricing": {}}
+            model = {
+                "id": self.model,
+                "name": self.model,
+                "context_length": self.window_tokens,
+                "pricing": {},
+            }
             parameters = {"supported_parameters": ["reasoning", "tools"], "architecture": architecture}
             return httpx.Response(200, json={"data": [{**model, **parameters}]})
         self.requests.append(json.loads(request.content))
@@ -122,11 +130,11 @@ def delta(text: str) -> Json:
     return {"type": "response.output_text.delta", **where, "delta": text}
 
 
-def failed(error: str) -> Json:
+def failed(error: str, code: int = 400) -> Json:
     """The end of an answer that fails."""
     return {
         "type": "response.failed",
-        "response": {"status": "failed", "error": {"code": 400, "message": error}, "output": []},
+        "response": {"status": "failed", "error": {"code": code, "message": error}, "output": []},
     }
 
 

@@ -90,9 +90,11 @@ class FakeRequests:
         marks: CacheMarks | None = None,
         *,
         omitted_tools: Collection[str] = (),
+        thinks: bool = True,
     ) -> Request:
-        """Return the items alone."""
-        return Request({"input": list(items)}, {"a_b": "a.b"})
+        """Return the items alone, and that the model is not to think."""
+        reasoning = {} if thinks else {"reasoning": {"effort": "none"}}
+        return Request({**reasoning, "input": list(items)}, {"a_b": "a.b"})
 
     def build_summary_request(
         self,
@@ -150,4 +152,5 @@ def summary_writer(
         suffix_model=suffix_model if uses_suffix else None,
         standalone_model=SummaryModel("vendor/own", FakeRequests("standalone"), standalone_window, reasons),
         count=count_tokens,
+        clock=lambda: 0.0,
     )

@@ -14,6 +14,7 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Calibration, ContextOverflow, ContextSettings
 from open_webui_openrouter_pipe.conversation.conversation import Conversation, digest_item
+from open_webui_openrouter_pipe.errors import ContextTooLong
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
@@ -161,7 +162,9 @@ async def test_a_provider_that_counts_more_gets_less(
     fitter, window = fitter_of(books.planner(), **terms), terms.get("window", 10_000)
     refused = await fit(fitter, chat)
     books.known = Calibration(ratio=known, bills=9) if known else None
-    lower = await fitter.refit_smaller(chat, refused)
+    unsure = await fitter.refit_smaller(chat, refused, None)
+    assert ((unsure is not None) == is_sent_again, books.learned) == (True, [])
+    lower = await fitter.refit_smaller(chat, refused, ContextTooLong("no"))
     assert (lower is not None) == is_sent_again
     assert books.learned == ([("vendor/model", learned)] if learned else [])
     if lower is not None:

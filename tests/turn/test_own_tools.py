@@ -124,7 +124,7 @@ async def test_only_so_many_rounds_are_looked_up(tmp_path: Path) -> None:
             None,
             [400, 30, 300, 20, 0.75],
         ),
-        (frames(failed("no")), "no", [100, 10, 100, 10, 0.5]),
+        (frames(failed("no", 403)), "no", [100, 10, 100, 10, 0.5]),
         ([b": hello\n\n", RuntimeError("a bug")], notice("unexpected_error"), [100, 10, 100, 10, 0.5]),
     ],
     ids=["ends", "fails", "breaks"],

@@ -19,6 +19,7 @@ from open_webui_openrouter_pipe.errors import (
     PaymentRequired,
     PipeError,
     ReasoningRejected,
+    RequestRejected,
     StreamBroken,
 )
 from open_webui_openrouter_pipe.history.markers import name_call
@@ -224,7 +225,7 @@ async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
 
 @pytest.mark.parametrize("still", [False, True])
 async def test_a_request_that_is_too_long_is_sent_once_more_with_less(*, still: bool) -> None:
-    """The user reads of it, and both are recorded; refused again, the provider's words are the last that is read."""
+    """The user reads of it, and both are recorded; refused again, the first refusal is the last that is read."""
     again = [ContextTooLong("still too long")] if still else answer(TEXT)
     setup = TurnSetup(LONG_CHAT, [ContextTooLong("too long")], again)
     outputs = await setup.run()
@@ -233,8 +234,21 @@ async def test_a_request_that_is_too_long_is_sent_once_more_with_less(*, still: 
     assert (second[-1], len(setup.books.written)) == (first[-1], 2)
     (said,) = notices(outputs)
     assert re.fullmatch(r"\d+ of .* less\. The provider counted more tokens than fit into its window\.", said)
-    assert line(outputs) == ("still too long" if still else "")
+    assert line(outputs) == ("too long" if still else "")
     assert kinds(outputs)[-1] == ("Failed" if still else "ResponseFinished")
+
+
+async def test_a_bill_for_words_alone_teaches_nothing() -> None:
+    """It is for less than was planned and counted; the same bill for all of it would teach."""
+    refusal = RequestRejected("no")
+    refusal.remedy = "words"
+    usage = {"input_tokens": 5000, "output_tokens": 5}
+    billed = [*opened(TEXT), completed(TEXT, usage=usage)]
+    for streams, learned in (([billed], [5000]), ([[refusal], billed], [])):
+        setup = TurnSetup(CHATS["called"], *streams)
+        await setup.run()
+        assert [tokens for _, tokens in setup.books.learned] == learned
+        assert setup.books.written[-1].input_tokens == 5000
 
 
 class Slow:

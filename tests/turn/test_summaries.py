@@ -346,7 +346,9 @@ async def test_without_the_database_only_what_is_paid_for_is_used(
     worker = FakeWorker(GOOD, summaries=failing(method, error))
     batch = await worker.summarizer().make([ONE], None)
     assert (batch.failure, len(worker.provider.requests)) == (failure, 1 if failure is None else 0)
-    assert (set(batch.summaries), batch.cost) == ((set(), 0.0) if failure else ({ONE.segment}, COST))
+    assert (set(batch.summaries), batch.paid.openrouter) == (
+        (set(), 0.0) if failure else ({ONE.segment}, COST)
+    )
     assert await worker.summarizer().available(build_conversation([user("one")], [0])) == {}
 
 

@@ -1,0 +1,91 @@
+"""What is tried when a request was refused and nothing was shown: it is sent otherwise, each way once.
+
+Owns which refusal is answered by which change. Texts of refusals are read in `openrouter.errors` alone: here a kind
+counts, and where nothing explains a refusal, what the request holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from ..errors import ContextTooLong, ProviderError, ReasoningRejected, RequestTooLarge
+from ..history.artifacts import model_family
+from ..history.turn import BuiltHistory
+from ..responses.items import Item, is_function_call, is_message
+from ..responses.values import as_list, as_object
+
+NEARLY_FULL_SHARE: Final = 0.9
+"""Of the limit: what a request must fill for a refusal that nothing explains to be taken for "too long"."""
+_MARK: Final = "prompt_cache_breakpoint"
+_TEXTS: Final = frozenset({"input_text", "output_text", "refusal"})
+_UNUSABLE: Final = {"type": "input_text", "text": "[An attachment that the provider did not accept.]"}
+_NO_REASONING_NEEDED: Final = "openai"
+"""The family whose models go on thinking in a turn that has lost its reasoning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How a request is sent: whether the model may think, and whether earlier turns are sent `in_words` alone."""
+
+    thinks: bool = True
+    in_words: bool = False
+    may_shorten: bool = True
+
+
+def may_be_too_long(error: ProviderError, tokens: int, limit_tokens: int) -> bool:
+    """Whether less of the chat may help: where the error says that, or nothing says anything and it is nearly full."""
+    if isinstance(error, ContextTooLong | RequestTooLarge):
+        return True
+    return error.remedy == "any" and error.status < 500 and tokens >= NEARLY_FULL_SHARE * limit_tokens
+
+
+def may_be_reasoning(error: ProviderError, built: BuiltHistory) -> bool:
+    """Whether it may help to send the chat without its reasoning."""
+    if isinstance(error, ReasoningRejected) and error.is_missing:
+        return True
+    return bool(built.replayed) and (isinstance(error, ReasoningRejected) or error.remedy == "any")
+
+
+def may_think_without(error: ProviderError, built: BuiltHistory, model: str) -> bool:
+    """Whether the model may go on thinking without the reasoning that it had in this turn.
+
+    Anthropic and DeepSeek refuse a turn with tool calls that lacks its thinking while thinking is on.
+    """
+    if isinstance(error, ReasoningRejected) and error.is_missing:
+        return False
+    current = (item for item, turn in zip(built.items, built.turns, strict=True) if turn == built.turns[-1])
+    return model_family(model) == _NO_REASONING_NEEDED or not any(map(is_function_call, current))
+
+
+def may_be_history(error: ProviderError, built: BuiltHistory) -> bool:
+    """Whether it may help to send earlier turns in words alone."""
+    if error.remedy == "words":
+        return True
+    earlier = [item for item, turn in zip(built.items, built.turns, strict=True) if turn < built.turns[-1]]
+    may_help = error.remedy == "any" or isinstance(error, ReasoningRejected)
+    return may_help and in_words(earlier, len(earlier)) != earlier
+
+
+def in_words(items: Sequence[Item], current: int) -> list[Item]:
+    """Return an input with nothing but words before the item `current`, and without the marks of caches.
+
+    Reasoning and tool calls are omitted, a note stands for attachments.
+    """
+    earlier = [_with_parts(item, _words) for item in items[:current] if is_message(item)]
+    return [*earlier, *(_with_parts(item, _unmarked) for item in items[current:])]
+
+
+def _with_parts(item: Item, change: Any) -> Item:
+    parts = cast("Mapping[str, Any]", item).get("content")
+    return cast("Item", {**item, "content": change(parts)}) if isinstance(parts, list) else item
+
+
+def _unmarked(parts: Sequence[Any]) -> list[Any]:
+    return [{key: value for key, value in as_object(part).items() if key != _MARK} for part in as_list(parts)]
+
+
+def _words(parts: Sequence[Any]) -> list[Any]:
+    words = [part for part in _unmarked(parts) if part.get("type") in _TEXTS]
+    return words or [_UNUSABLE]

@@ -1,0 +1,70 @@
+"""A chat in a real Open WebUI survives each recorded refusal of its reasoning.
+
+The stand-in says what was recorded, in its shape, for each request that holds reasoning.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from scripts.harness.openwebui import Account
+from scripts.paths import ROOT
+from scripts.standin import StandIn
+from tests.live.chats import talk
+from tests.live.items import inputs, kinds, statuses, text_of
+from tests.live.models import MODEL
+from tests.live.test_page import NAME, begin, say
+from tests.support.browser import Browser
+
+pytestmark = pytest.mark.live
+
+ROWS: Final[list[dict[str, Any]]] = json.loads(
+    (ROOT / "tests" / "data" / "openrouter" / "errors.json").read_text("utf-8")
+)
+REFUSED: Final = [row for row in ROWS if row["kind"] == "reasoning_refused"]
+LINES: Final = {
+    "The provider did not accept the earlier reasoning; answering without it.",
+    "The provider rejected the request; asking again without the earlier reasoning.",
+}
+
+
+def order(row: dict[str, Any]) -> str:
+    """What makes the stand-in refuse so."""
+    said = {name: value for name, value in row.items() if name in {"status", "shape", "body", "message"}}
+    return f"recorded={json.dumps(said)} holds=reasoning"
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row["provider"])
+def test_a_chat_survives_each_refusal_of_its_reasoning(
+    admin: Account, standin: StandIn, row: dict[str, Any]
+) -> None:
+    """The question is answered without it, said in one status line, and the next one as if nothing had been."""
+    texts = ("Good morning", f"[[standin: {order(row)}]] And good night", "And the next day")
+    answered = talk(admin, MODEL, *texts)
+    assert [answer.get("error") for _, answer in answered] == [None] * 3
+    assert "You said: And good night" in text_of(answered[1][1])
+    assert LINES.intersection(statuses(answered[1][1]))
+    sent = [kinds(each) for each in inputs(standin)]
+    assert sent[0] == ["user"]
+    assert "reasoning" in sent[1]
+    assert sent[-1] == ["user", "assistant", "user", "reasoning", "assistant", "user"]
+
+
+@pytest.mark.browser
+def test_a_person_sees_that_it_was_answered_without_reasoning(page: Browser, standin: StandIn) -> None:
+    """One line above the answer, and the chat goes on."""
+    begin(page, NAME)
+    say(page, "Good morning")
+    corrupted = next(
+        row
+        for row in REFUSED
+        if row.get("message") == "provider error mid-stream: Corrupted thought signature"
+    )
+    standin.script(order({**corrupted, "shape": "json body"}), times=4)
+    assert "You said: And good night" in say(page, "And good night")
+    assert "answering without it" in page.last_message()
+    page.screenshot("answered-without-reasoning")
+    assert "You said: And on" in say(page, "And on")
