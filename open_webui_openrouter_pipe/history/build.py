@@ -101,13 +101,6 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
             for item, origin in preparation.volatile:
                 built.send(item, origin, number)
         build_turn(number, entries, rules, built)
-    for ulid, number in built.replayed.items():
-        stored: Any = artifacts[ulid]
-        is_known = number == rules.latest and not isinstance(
-            stored, dict
-        )  # of a bare item nobody knows who wrote it
-        if is_known and rules.reader.problem(stored, is_running=False):
-            built.has_passing_reasoning = True
     if not built.items:
         raise InvalidHistory("There is nothing in this chat that could be sent.")
     built.instruction_count = instructions if len(built.items) > instructions else 0

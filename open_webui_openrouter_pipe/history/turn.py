@@ -142,6 +142,8 @@ class Placeholder:
     content: Any
     phase: str | None = None
     dropped: str | None = None
+    passes: bool = False
+    """Whether no later turn will have it."""
 
 
 def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, built: BuiltHistory) -> None:
@@ -284,9 +286,12 @@ class _TurnBuilder:
                 self._phase = (origin.message_part, item["phase"])
             case "reasoning":
                 problem = reader.problem(stored, is_running=is_running)
+                passes = is_running and reader.problem(stored, is_running=False) is not None
                 if self.rules.strip_reasoning:
                     problem = "omitted on request"
-                self.placeholders.append(Placeholder("reasoning", origin, item, dropped=problem))
+                self.placeholders.append(
+                    Placeholder("reasoning", origin, item, dropped=problem, passes=passes)
+                )
             case kind if kind_of(kind).output:
                 self._add_call(_without_id(item) if is_other_family else item, "artifact", origin)
             case kind if kind in CALL_TYPES:
@@ -355,6 +360,7 @@ class _TurnBuilder:
                 self._keeps_ids = not self._misses_reasoning
                 self.built.send(content, origin, self.number)
                 self.built.replayed[cast("str", origin.marker)] = self.number
+                self.built.has_passing_reasoning |= placeholder.passes
             case "call":
                 self._write_call(content)
             case "output" if content.is_whole and content.sent_as:

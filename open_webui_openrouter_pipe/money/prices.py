@@ -108,12 +108,10 @@ class Paid(NamedTuple):
     openrouter: float = 0.0
     provider: float = 0.0
 
-    def plus(self, other: Paid) -> Paid:
-        """Return what is paid for both."""
-        return Paid(self.openrouter + other.openrouter, self.provider + other.provider)
-
-
-NOTHING_PAID: Final = Paid()
+    @classmethod
+    def total(cls, paid: Iterable[Paid]) -> Paid:
+        """Return what is paid for all of them."""
+        return cls(*map(sum, zip(cls(), *paid, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

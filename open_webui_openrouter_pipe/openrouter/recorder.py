@@ -19,7 +19,6 @@ from typing import Any, Final, TypeAlias
 
 import httpx
 
-from ..errors import PipeError
 from ..responses.effects import Decoder
 from ..responses.failure import is_failure, read_failure
 from ..responses.values import read_json
@@ -240,10 +239,7 @@ def _line(exchange: Exchange, placeholders: Placeholders) -> Line:
 
 def _kind(status: int | None, body: Any) -> str:
     """How the pipe classifies a failure, by the wording as it was."""
-    error: PipeError = to_error(
-        read_failure(status, body), retry_after_seconds=None, api_key="", is_own_key=False
-    )
-    return type(error).__name__
+    return type(to_error(read_failure(status, body))).__name__
 
 
 def _headers(headers: Mapping[str, str], placeholders: Placeholders) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ from ..errors import (
 )
 from ..ports import WAITED, Event, Notice, RequestBody, Responses, Show
 from ..responses.effects import read_usage
-from ..responses.failure import Failure, has_output, is_failure, read_failure
+from ..responses.failure import Failure, has_output, is_failure, read_event_failure
 from ..responses.values import as_count, as_object
 from ..words.lines import notice
 from .fields import nearest_effort, value_at, with_value
@@ -221,7 +221,7 @@ async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Fa
     async for event in events:
         beginning.append(event)
         if is_failure(event):
-            return beginning, read_failure(None, as_object(event.get("response")) or event)
+            return beginning, read_event_failure(event)
         if has_output(event):
             return beginning, None
     broken = StreamBroken(notice("stream_incomplete"))

@@ -17,7 +17,7 @@ from typing import Any, Final
 from ..errors import ContextTooLong, ModelNotFound, RequestRejected
 from ..ports import Event, Model, RequestBody, Responses
 from ..responses.effects import read_usage
-from ..responses.failure import Failure, is_failure, read_failure
+from ..responses.failure import Failure, is_failure, read_event_failure
 from ..responses.values import as_number, as_object
 from .fields import PARAMETERS, nearest_effort
 
@@ -101,9 +101,8 @@ class TaskResponses:
         async with self._inner.stream(body) as stream:
             events = [event async for event in stream]
         for event in filter(is_failure, events):
-            response = as_object(event.get("response"))
-            usage = read_usage(response.get("usage"))
-            error = self._inner.explain(read_failure(None, response or event))
+            usage = read_usage(as_object(event.get("response")).get("usage"))
+            error = self._inner.explain(read_event_failure(event))
             if isinstance(error, RequestRejected) and not (usage and usage.is_billed):
                 raise error
         return events

@@ -148,6 +148,11 @@ def unwritten_reason(response: Mapping[str, Any]) -> str | None:
     return None if reason == "content_filter" else _code(reason)
 
 
+def read_event_failure(event: Mapping[str, Any]) -> Failure:
+    """Read why a response failed from the event that says so, which may hold the response or be the error itself."""
+    return read_failure(None, as_object(event.get("response")) or event)
+
+
 def has_output(event: Mapping[str, Any]) -> bool:
     """Whether an event of a stream shows something, or ends the response without a failure."""
     return event.get("type") not in _PRELUDE and not is_failure(event)

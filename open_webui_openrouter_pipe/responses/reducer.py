@@ -26,7 +26,7 @@ from .effects import (
     read_usage,
     terminal_event,
 )
-from .failure import Failure, is_failure, read_failure, unwritten_reason
+from .failure import Failure, is_failure, read_event_failure, unwritten_reason
 from .items import Item, is_picture, kind_of
 from .values import as_count, as_list, as_object, as_text, mend_text
 
@@ -194,7 +194,7 @@ class Reducer:
         response = as_object(event.get("response"))
         is_unwritten = not self._drafts.all and unwritten_reason(response)
         if is_failure(event) or is_unwritten or response.get("status") == "cancelled":
-            return self._fail(read_failure(None, response or event), event)
+            return self._fail(read_event_failure(event), event)
         is_cut = "incomplete" in (response.get("status"), event["type"].removeprefix("response."))
         ending: Ending = "incomplete" if is_cut else "completed"
         effects = self._finish(event, ending)

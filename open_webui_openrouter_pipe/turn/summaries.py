@@ -13,7 +13,6 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, Final, Literal, TypeAlias
 
 from ..conversation.conversation import Conversation
@@ -29,7 +28,7 @@ from ..errors import (
     StoreError,
 )
 from ..money.audit import Bill, Purpose
-from ..money.prices import NO_PRICES, NOTHING_PAID, Paid, Prices, paid
+from ..money.prices import NO_PRICES, Paid, Prices, paid
 from ..planning.plan import CachedPrefix
 from ..ports import Pauses, RequestBody, RequestOrigin, Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
@@ -282,7 +281,7 @@ class SummaryBatch:
     """
 
     summaries: Mapping[Segment, Summary] = field(default_factory=dict)
-    paid: Paid = NOTHING_PAID
+    paid: Paid = field(default_factory=Paid)
     failure: SummaryFailure | None = None
 
 
@@ -378,7 +377,7 @@ class Summarizer:
             batches.append(SummaryBatch(failure="timed_out"))
         combined = SummaryBatch(
             {segment: summary for batch in batches for segment, summary in batch.summaries.items()},
-            reduce(Paid.plus, [batch.paid for batch in batches], NOTHING_PAID),
+            Paid.total(batch.paid for batch in batches),
             next((batch.failure for batch in batches if batch.failure), None),
         )
         self._record_outcome(combined)
@@ -483,10 +482,7 @@ class Summarizer:
             self.record(replace(attempt.bill, purpose=purpose))
         last, origin = attempts[-1], self.origin
         bills = [attempt.bill for attempt in attempts]
-        total = Paid(
-            sum(bill.cost for bill in bills),
-            sum(bill.provider_cost for bill in bills),
-        )
+        total = Paid.total(Paid(bill.cost, bill.provider_cost) for bill in bills)
         if last.summary is None:
             return SummaryBatch(paid=total, failure=last.failure)
         kept = (target.segment, last.summary, last.bill.model, target.source_tokens)

@@ -6,7 +6,8 @@ The provider says what was recorded, again and again, as long as its cause is in
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -227,6 +228,17 @@ async def test_without_a_word_no_chat_is_stuck(tmp_path: Path, cause: str) -> No
     assert len(judge.requests) <= 12
 
 
+@asynccontextmanager
+async def judged(folder: Path, judge: Judge, *attached: Any) -> AsyncIterator[Page]:
+    """A page with one answered question, which these are attached to, before a provider that refuses from now on."""
+    async with open_pipe(folder, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        page.attached = attached
+        await page.ask("one")
+        judge.judges = True
+        yield page
+
+
 ONE_OF_EACH: Final = {(row["kind"], row["status"], row["shape"]): row for row in RECORDED}
 
 
@@ -235,10 +247,7 @@ async def test_what_a_person_has_to_mend_leaves_nothing_behind(tmp_path: Path, r
     """Whatever was said and tried, the next question is answered once the refusal has ended."""
     judge = Judge(row, "reasoning")
     judge.has_cause = lambda _: True
-    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
-        page = Page(pipe, MODEL, tools=TOOLS)
-        await page.ask("one")
-        judge.judges = True
+    async with judged(tmp_path, judge) as page:
         refused = await page.ask("two")
         judge.has_cause = lambda _: False
         answered = await page.ask("three")
@@ -258,10 +267,7 @@ class Passing(Judge):
 async def test_after_an_outage_reasoning_is_sent_again(tmp_path: Path) -> None:
     """What passes without it would have passed with it."""
     judge = Passing(OUTAGE, "reasoning")
-    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
-        page = Page(pipe, MODEL, tools=TOOLS)
-        await page.ask("one")
-        judge.judges = True
+    async with judged(tmp_path, judge) as page:
         answers = [await page.ask(each) for each in ("two", "three")]
     assert [answer.text for answer in answers] == ["It works."] * 2
     assert ["reasoning" in types(request) for request in judge.requests[-3:]] == [True, False, True]
@@ -298,10 +304,7 @@ async def test_what_was_billed_is_not_asked_again(tmp_path: Path, usage: Json, r
     """Neither without its reasoning nor in words."""
     judge = Billing(UNEXPLAINED, "reasoning")
     judge.has_cause, judge.usage = (lambda _: True), {"input_tokens": 9, "output_tokens": 0, **usage}
-    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
-        page = Page(pipe, MODEL, tools=TOOLS)
-        await page.ask("one")
-        judge.judges = True
+    async with judged(tmp_path, judge) as page:
         answer = await page.ask("two")
     assert (bool(answer.error), judge.refused) == (True, requests)
 
@@ -319,10 +322,7 @@ async def test_a_chat_without_reasoning_goes_on_where_a_thinking_model_wants_it(
     """Another model has written it, or it is lost: then the answer comes without thinking."""
     (row, *_) = [row for row in RECORDED if row["kind"] == "reasoning_missing"]
     judge = Calling(row, "thinking without reasoning")
-    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
-        page = Page(pipe, MODEL, tools=TOOLS)
-        await page.ask("one")
-        judge.judges = True
+    async with judged(tmp_path, judge) as page:
         answer = await page.ask("two")
     assert (answer.error, answer.text, judge.refused) == (None, "It works.", 1)
 
@@ -340,10 +340,7 @@ async def test_where_nothing_helps_the_first_refusal_is_read(tmp_path: Path) -> 
     """What came of the tries is nothing that the user has asked for."""
     judge = Changing(UNEXPLAINED, "reasoning")
     judge.has_cause = lambda _: True
-    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
-        page = Page(pipe, MODEL, tools=TOOLS)
-        await page.ask("one")
-        judge.judges = True
+    async with judged(tmp_path, judge) as page:
         answer = await page.ask("two")
     assert (answer.error or "").startswith("The provider rejected the request; ")
     assert judge.refused == 3
@@ -353,11 +350,7 @@ async def test_what_has_helped_is_done_at_once_in_the_rest_of_the_turn(tmp_path:
     """And tried again in the next turn, as another provider may serve it."""
     (row, *_) = [row for row in RECORDED if row["kind"] == "image_unsupported"]
     judge, counts = Calling(row, "attachment"), []
-    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
-        page = Page(pipe, MODEL, tools=TOOLS)
-        page.attached = [IMAGE]
-        await page.ask("one")
-        judge.judges = True
+    async with judged(tmp_path, judge, IMAGE) as page:
         for question in ("two", "three"):
             answer = await page.ask(question)
             counts.append((answer.error, answer.text, judge.refused))
