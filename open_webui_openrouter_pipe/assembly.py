@@ -211,23 +211,20 @@ class Assembly:
             model=model,
             model_id=call.model_id,
             pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
-            own_tools=own_tools,
         )
-        composer = compose(parameters)
-        if not self.permitted.payer.under or composer.max_output_tokens:
-            return composer
-        length = self._most_output_tokens(composer)
-        return compose({**parameters, "max_output_tokens": length}) if length else composer
+        if self.permitted.payer.under:  # tools say nothing of it, and take long to read
+            parameters = {**parameters, **self._output_limit(compose({**parameters, "tools": None}))}
+        return compose(parameters, own_tools=own_tools)
 
-    def _most_output_tokens(self, composer: Composer) -> int | None:
-        """Return how long answers may be under a limit, None for any length.
-
-        What is held for an answer has to be the most that it can cost.
-        """
+    def _output_limit(self, composer: Composer) -> Mapping[str, Any]:
+        """Return how long answers may be under a limit, so that the most that is held is true; none where it is set."""
+        if composer.max_output_tokens:
+            return {}
         permitted = self.permitted
         models = [*map(permitted.find, composer.model_ids)]
         ceiling = CostCeiling(models, permitted.offered)
-        return ceiling.output_tokens(composer.reasoning, permitted.payer.limit_dollars)
+        length = ceiling.output_tokens(composer.reasoning, permitted.payer.limit_dollars)
+        return {"max_output_tokens": length} if length else {}
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""
