@@ -213,8 +213,7 @@ async def test_an_answer_that_is_stopped_before_it_begins_costs_its_prompt(
     user: User, standin: StandIn
 ) -> None:
     """The provider has read it; the audit, which has no guesses, knows nothing of that."""
-    user.messages = [{"role": "user", "content": f"{LONG} [[standin: hang]]"}]
-    answer = asyncio.create_task(user.lines("go on", **LIMITED))
+    answer = asyncio.create_task(user.lines(f"{LONG} [[standin: hang]]", **LIMITED))
     await eventually(lambda: standin.responses)
     answer.cancel()
     await asyncio.wait({answer})
