@@ -90,6 +90,10 @@ class AttachmentNotFound(AttachmentUnavailable):
     """There is no such file, or the user may not read it."""
 
 
+class UpdateRefused(PipeError):
+    """A release is not installed; the line says why, and Markdown may stand in it."""
+
+
 class TooBusy(PipeError):
     """As many requests run as may, and there is no room to wait, or the wait was too long."""
 

@@ -5,6 +5,7 @@ The Open WebUI of these tests is their own, and asks who may use which model.
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import os
 import re
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,64 @@ def test_an_update_in_place_and_back(admin: Account, text: str, standin: StandIn
     admin.ask(MODEL, "and now?", after=sent)
     reasoning = [item for item in standin.responses[-1].body["input"] if item["type"] == "reasoning"]
     assert len(reasoning) == 3
+
+
+def test_an_update_by_the_maintenance_function_and_back(
+    admin: Account, text: str, standin: StandIn, tmp_path: Path
+) -> None:
+    """It installs what is signed with the administrator's key: the pipe, and itself. Going back asks no server.
+
+    Answers in flight end on their own code, valves stay, and the next answer comes from the new code.
+    """
+    api, package = admin.api, builder.read_package(PACKAGE)
+    line = '__version__ = "{}"'
+    newer = package.files["__init__.py"].replace(line.format(__version__), line.format("9.9.9"))
+    for function, content in (
+        (builder.PIPE, builder.Package(package.name, "9.9.9", {**package.files, "__init__.py": newer})),
+        (builder.MAINTENANCE, replace(builder.part_of(package, builder.MAINTENANCE.entry), version="9.9.9")),
+    ):
+        (tmp_path / f"{function.id}.py").write_text(builder.pack(content, function), "utf-8")
+    public_key = build.new_key(tmp_path / "key.pem")
+    build.sign(tmp_path, tmp_path / "key.pem", changelog="- It is **faster**.", version="9.9.9")
+
+    maintenance = builder.MAINTENANCE.id
+    own = builder.pack(builder.part_of(package, builder.MAINTENANCE.entry), builder.MAINTENANCE)
+    api.install_function(maintenance, builder.MAINTENANCE.title, own)
+    api.models()
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+
+    def versions() -> list[str]:
+        names = ("openrouter", maintenance)
+        return [api.get(f"{FUNCTIONS}/id/{name}")["meta"]["manifest"]["version"] for name in names]
+
+    def answered(command: str) -> str:
+        return str(admin.ask(maintenance, command)[1]["content"])
+
+    sent, _ = admin.ask(MODEL, "one")
+    valves = api.valves("openrouter")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/update.json"
+        api.set_valves(maintenance, {"UPDATE_ADDRESS": address})
+        assert hashlib.sha256((tmp_path / "openrouter.py").read_bytes()).hexdigest() in answered("update now")
+        api.set_valves(maintenance, {"UPDATE_KEY": build.new_key(tmp_path / "other.pem")})
+        assert "not signed with the key" in answered("update now")
+        api.set_valves(maintenance, {"UPDATE_KEY": public_key})
+        assert "- It is **faster**." in answered("update")
+        assert versions() == [__version__] * 2
+        for command, version in (("update now", "9.9.9"), ("update back now", __version__)):
+            with admin.session() as tab:
+                in_flight = admin.send(SCRIPTED, "[[standin: slow=5]] count", session_id=tab.id)
+                tab.wait_for("response:completion")
+                assert "**Done.** `openrouter` " in answered(command)
+                assert versions() == [version] * 2
+                sent, answer = admin.ask(MODEL, f"go on with {version}", after=sent)
+                assert [each.get("error") for each in (answer, admin.wait(in_flight))] == [None, None]
+            server.shutdown()
+    assert api.valves("openrouter") == valves
+    assert api.get(f"{FUNCTIONS}/id/openrouter")["content"] == text
+    assert api.valves(maintenance)["UPDATE_KEY"] == public_key
+    api.delete(f"{FUNCTIONS}/id/{maintenance}/delete")
 
 
 # --- its valves ---
