@@ -109,8 +109,8 @@ I change nothing before I have told you what I would change. Write one of these:
 | `record MINUTES` | records requests and answers for a while, without their texts, to report a problem |
 | `record`, `record stop` | says whether it records, and where the files are; ends it at once |
 | `update`, `update back` | looks for a newer release and says what is new; goes back to what ran before |
-| `forget user ID`, `forget chat ID` | removes what the pipe keeps of a user or a chat: reasoning, summaries, costs |
-| `uninstall` | removes the pipe's tables, its marks in chats, and everything else that it keeps |
+| `forget user ID`, `forget chat ID` | removes what is kept of a user or a chat: reasoning, summaries, costs |
+| `uninstall` | removes the tables, the marks in chats, and everything else that is kept |
 
 Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
 backup of the database before, and choose a time when nobody chats.
@@ -119,7 +119,7 @@ backup of the database before, and choose a time when nobody chats.
 
 REFUSED: Final = "Only an administrator can use this."
 NO_TARGET: Final = (
-    "There has to be exactly one function of the OpenRouter pipe that is switched on. Install it, set its API key, "
+    "There has to be exactly one OpenRouter function that is switched on. Install it, set its API key, "
     "switch it on, switch any other one off, and ask again."
 )
 NO_MODELS: Final = "The function `{target}` offers no models yet. Reload the page, and ask again."
@@ -128,8 +128,8 @@ NO_SUCH_FUNCTION: Final = (
     "tells whose chats these are."
 )
 NO_FUNCTION_LEFT: Final = (
-    "The pipe's function was deleted already. Install it again and leave it switched off: it tells which models, "
-    "valves and marks are the pipe's."
+    "The OpenRouter function was deleted already. Install it again and leave it switched off: it tells which models, "
+    "valves and marks are its own."
 )
 STILL_ON: Final = (
     "The function `{source}` is switched on, and would go on writing. Switch it off under Admin Panel → Functions, and "

@@ -35,11 +35,11 @@ _AFTER_MOVING: Final = (
 )
 _AFTER_REMOVAL: Final = (
     "What is left is to delete the functions, this one too, under Admin Panel → Functions. Restart Open WebUI before "
-    "the pipe is installed again."
+    "it is installed again."
 )
 _AFTER_FORGETTING: Final = "Copies in Redis expire within an hour. What Open WebUI itself has is not touched."
 _PRESETS_STAY: Final = (
-    "Presets on top of models of the pipe: {count}. They stay, and need another base model."
+    "Presets on top of its models: {count}. They stay, and need another base model."
 )
 
 
@@ -132,7 +132,7 @@ async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequenc
                 if row["type"] == "pipe" and _manifest(row).get("author") != AUTHOR
             ]
             listed, named = (", ".join(f"`{name}`" for name in ids) for ids in (ours, others))
-            lines = f"Functions of the pipe: {listed or 'none is installed'}. "
+            lines = f"OpenRouter functions: {listed or 'none is installed'}. "
             lines += f"Other functions with models: {named or 'none'}."
             return commands.HELP.format(target=_target(functions) or "openrouter", functions=lines)
 
