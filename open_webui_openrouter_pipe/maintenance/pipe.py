@@ -38,9 +38,7 @@ _AFTER_REMOVAL: Final = (
     "it is installed again."
 )
 _AFTER_FORGETTING: Final = "Copies in Redis expire within an hour. What Open WebUI itself has is not touched."
-_PRESETS_STAY: Final = (
-    "Presets on top of its models: {count}. They stay, and need another base model."
-)
+_PRESETS_STAY: Final = "Presets on top of its models: {count}. They stay, and need another base model."
 
 
 _Text = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
