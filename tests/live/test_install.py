@@ -245,62 +245,97 @@ def test_an_update_in_place_and_back(admin: Account, text: str, standin: StandIn
     assert len(reasoning) == 3
 
 
-def test_an_update_by_the_maintenance_function_and_back(
-    admin: Account, text: str, standin: StandIn, tmp_path: Path
-) -> None:
-    """It installs what is signed with the administrator's key: the pipe, and itself. Going back asks no server.
+class Releases:
+    """A server of releases, and the maintenance function that asks it; `version` is that of what is published."""
 
-    Answers in flight end on their own code, valves stay, and the next answer comes from the new code.
-    """
-    api, package = admin.api, builder.read_package(PACKAGE)
-    line = '__version__ = "{}"'
-    newer = package.files["__init__.py"].replace(line.format(__version__), line.format("9.9.9"))
-    for function, content in (
-        (builder.PIPE, builder.Package(package.name, "9.9.9", {**package.files, "__init__.py": newer})),
-        (builder.MAINTENANCE, replace(builder.part_of(package, builder.MAINTENANCE.entry), version="9.9.9")),
+    version = "9.9.9"
+
+    def __init__(self, admin: Account, folder: Path) -> None:
+        self.admin, self.folder, self.key = admin, folder, folder / "key.pem"
+        self.public_key = build.new_key(self.key)
+        package, line = builder.read_package(PACKAGE), '__version__ = "{}"'
+        maintenance = builder.part_of(package, builder.MAINTENANCE.entry)
+        own = builder.pack(maintenance, builder.MAINTENANCE)
+        admin.api.install_function(builder.MAINTENANCE.id, builder.MAINTENANCE.title, own)
+        admin.api.models()
+        init = package.files["__init__.py"].replace(line.format(__version__), line.format(self.version))
+        pipe = replace(package, version=self.version, files={**package.files, "__init__.py": init})
+        self.pipe = builder.pack(pipe, builder.PIPE)
+        self.maintenance = builder.pack(replace(maintenance, version=self.version), builder.MAINTENANCE)
+        handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def publish(self, pipe: str) -> None:
+        """Sign a release with this text of the pipe."""
+        (self.folder / "openrouter.py").write_text(pipe, "utf-8")
+        (self.folder / "openrouter_maintenance.py").write_text(self.maintenance, "utf-8")
+        build.sign(self.folder, self.key, changelog="- It is **faster**.", version=self.version)
+
+    def set_valves(self, key: str) -> None:
+        address = f"http://127.0.0.1:{self.server.server_port}/update.json"
+        self.admin.api.set_valves(builder.MAINTENANCE.id, {"UPDATE_ADDRESS": address, "UPDATE_KEY": key})
+
+    def answer(self, command: str) -> str:
+        return str(self.admin.ask(builder.MAINTENANCE.id, command)[1]["content"])
+
+    def installed(self) -> list[str]:
+        """The versions of both functions."""
+        functions = (builder.PIPE, builder.MAINTENANCE)
+        found = (self.admin.api.get(f"{FUNCTIONS}/id/{each.id}") for each in functions)
+        return [each["meta"]["manifest"]["version"] for each in found]
+
+
+@pytest.fixture
+def releases(admin: Account, tmp_path: Path) -> Iterator[Releases]:
+    """Nothing is published yet."""
+    releases = Releases(admin, tmp_path)
+    yield releases
+    releases.server.shutdown()
+    releases.server.server_close()
+    admin.api.delete(f"{FUNCTIONS}/id/{builder.MAINTENANCE.id}/delete")
+
+
+def test_the_maintenance_function_installs_what_is_signed(releases: Releases) -> None:
+    """Nothing without a key, nor what another key has signed, nor code that Open WebUI cannot load."""
+    releases.publish(releases.pipe + "raise ValueError('broken')\n")
+    digest = hashlib.sha256((releases.folder / "openrouter.py").read_bytes()).hexdigest()
+    for key, said in (
+        ("", digest),
+        (build.new_key(releases.folder / "other.pem"), "not signed with the key"),
+        (releases.public_key, "did not take the code of `openrouter`: broken"),
     ):
-        (tmp_path / f"{function.id}.py").write_text(builder.pack(content, function), "utf-8")
-    public_key = build.new_key(tmp_path / "key.pem")
-    build.sign(tmp_path, tmp_path / "key.pem", changelog="- It is **faster**.", version="9.9.9")
+        releases.set_valves(key)
+        assert said in releases.answer("update now")
+        assert releases.installed() == [__version__] * 2
 
-    maintenance = builder.MAINTENANCE.id
-    own = builder.pack(builder.part_of(package, builder.MAINTENANCE.entry), builder.MAINTENANCE)
-    api.install_function(maintenance, builder.MAINTENANCE.title, own)
-    api.models()
-    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
 
-    def versions() -> list[str]:
-        names = ("openrouter", maintenance)
-        return [api.get(f"{FUNCTIONS}/id/{name}")["meta"]["manifest"]["version"] for name in names]
+def test_an_update_by_the_maintenance_function_and_back(
+    releases: Releases, admin: Account, text: str, standin: StandIn
+) -> None:
+    """It installs the pipe, and itself. Going back asks no server.
 
-    def answered(command: str) -> str:
-        return str(admin.ask(maintenance, command)[1]["content"])
-
+    Answers in flight end on their own code, valves stay, and the next answer comes from the other code.
+    """
+    releases.publish(releases.pipe)
+    releases.set_valves(releases.public_key)
     sent, _ = admin.ask(MODEL, "one")
-    valves = api.valves("openrouter")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/update.json"
-        api.set_valves(maintenance, {"UPDATE_ADDRESS": address})
-        assert hashlib.sha256((tmp_path / "openrouter.py").read_bytes()).hexdigest() in answered("update now")
-        api.set_valves(maintenance, {"UPDATE_KEY": build.new_key(tmp_path / "other.pem")})
-        assert "not signed with the key" in answered("update now")
-        api.set_valves(maintenance, {"UPDATE_KEY": public_key})
-        assert "- It is **faster**." in answered("update")
-        assert versions() == [__version__] * 2
-        for command, version in (("update now", "9.9.9"), ("update back now", __version__)):
-            with admin.session() as tab:
-                in_flight = admin.send(SCRIPTED, "[[standin: slow=5]] count", session_id=tab.id)
-                tab.wait_for("response:completion")
-                assert "**Done.** `openrouter` " in answered(command)
-                assert versions() == [version] * 2
-                sent, answer = admin.ask(MODEL, f"go on with {version}", after=sent)
-                assert [each.get("error") for each in (answer, admin.wait(in_flight))] == [None, None]
-            server.shutdown()
-    assert api.valves("openrouter") == valves
-    assert api.get(f"{FUNCTIONS}/id/openrouter")["content"] == text
-    assert api.valves(maintenance)["UPDATE_KEY"] == public_key
-    api.delete(f"{FUNCTIONS}/id/{maintenance}/delete")
+    valves = admin.api.valves("openrouter")
+    assert "- It is **faster**." in releases.answer("update")
+    assert releases.installed() == [__version__] * 2
+    for command, version in (("update now", releases.version), ("update back now", __version__)):
+        with admin.session() as tab:
+            in_flight = admin.send(SCRIPTED, "[[standin: slow=5]] count", session_id=tab.id)
+            tab.wait_for("response:completion")
+            assert "**Done.** `openrouter` " in releases.answer(command)
+            assert releases.installed() == [version] * 2
+            sent, answer = admin.ask(MODEL, f"go on with {version}", after=sent)
+            assert [each.get("error") for each in (answer, admin.wait(in_flight))] == [None, None]
+        releases.server.shutdown()
+    assert {each.status for each in standin.responses} == {200}
+    assert admin.api.valves("openrouter") == valves
+    assert admin.api.get(f"{FUNCTIONS}/id/openrouter")["content"] == text
+    assert admin.api.valves(builder.MAINTENANCE.id)["UPDATE_KEY"] == releases.public_key
 
 
 # --- its valves ---
