@@ -248,8 +248,9 @@ def test_a_damaged_file_is_named_on_the_page(page: Browser, standin: StandIn, tm
     )
     page.wait(lambda: all(line in page.last_message() for line in lines))
     page.screenshot("attachments-damaged")
-    question, *notes = first_parts(answers(standin)[0])
-    assert question == text("What do they say?")
+    question, *notes = answers(standin)[0].body["input"][0]["content"]
+    assert question["text"].endswith("What do they say?")
+    assert "<source" not in question["text"]
     assert [note["text"].partition(" not sent: ")[2] for note in notes] == [
         "the file is damaged]",
         "no model can read it; attach text, a PDF or an image]",

@@ -298,7 +298,8 @@ def releases(admin: Account, tmp_path: Path) -> Iterator[Releases]:
 
 def test_the_maintenance_function_installs_what_is_signed(releases: Releases) -> None:
     """Nothing without a key, nor what another key has signed, nor code that Open WebUI cannot load."""
-    releases.publish(releases.pipe + "raise ValueError('broken')\n")
+    begin = "from __future__ import annotations\n"
+    releases.publish(releases.pipe.replace(begin, f"{begin}raise ValueError('broken')\n", 1))
     digest = hashlib.sha256((releases.folder / "openrouter.py").read_bytes()).hexdigest()
     for key, said in (
         ("", digest),

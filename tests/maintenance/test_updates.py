@@ -300,6 +300,20 @@ async def test_addresses_without_tls_are_refused(own: Updates, address: str) -> 
 @pytest.mark.parametrize(
     "public_key", ["x", "é", b64encode(bytes(31)).decode(), b64encode(bytes(33)).decode()]
 )
+async def test_a_file_of_another_version_is_not_installed(
+    own: Updates, functions: Functions, server: Server, key: tuple[Path, str]
+) -> None:
+    """Even signed by mistake: the next update would compare with what it says of itself."""
+    before = dict(functions.held)
+    build.sign(server.folder, key[0], changelog="", version="1.2")
+    what = "it says that it is version 1.1"
+    assert await ask(own, "update now") == releases.CHANGED.format(name=FILES[0], what=what)
+    assert functions.held == before
+
+
+@pytest.mark.parametrize(
+    "public_key", ["x", "é", b64encode(bytes(31)).decode(), b64encode(bytes(33)).decode()]
+)
 async def test_a_wrong_key_is_named(own: Updates, functions: Functions, public_key: str) -> None:
     """It is not taken for none."""
     before = dict(functions.held)
