@@ -297,9 +297,6 @@ async def test_addresses_without_tls_are_refused(own: Updates, address: str) -> 
     assert await ask(own, "update", address=address) == updates.BAD_ADDRESS
 
 
-@pytest.mark.parametrize(
-    "public_key", ["x", "é", b64encode(bytes(31)).decode(), b64encode(bytes(33)).decode()]
-)
 async def test_a_file_of_another_version_is_not_installed(
     own: Updates, functions: Functions, server: Server, key: tuple[Path, str]
 ) -> None:
@@ -311,6 +308,9 @@ async def test_a_file_of_another_version_is_not_installed(
     assert functions.held == before
 
 
+@pytest.mark.parametrize(
+    "public_key", ["x", "é", b64encode(bytes(31)).decode(), b64encode(bytes(33)).decode()]
+)
 @pytest.mark.parametrize(
     "public_key", ["x", "é", b64encode(bytes(31)).decode(), b64encode(bytes(33)).decode()]
 )
