@@ -311,9 +311,6 @@ async def test_a_file_of_another_version_is_not_installed(
 @pytest.mark.parametrize(
     "public_key", ["x", "é", b64encode(bytes(31)).decode(), b64encode(bytes(33)).decode()]
 )
-@pytest.mark.parametrize(
-    "public_key", ["x", "é", b64encode(bytes(31)).decode(), b64encode(bytes(33)).decode()]
-)
 async def test_a_wrong_key_is_named(own: Updates, functions: Functions, public_key: str) -> None:
     """It is not taken for none."""
     before = dict(functions.held)
