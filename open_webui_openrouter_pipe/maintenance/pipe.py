@@ -51,8 +51,8 @@ class MaintenanceValves(BaseModel):
     UPDATE_ADDRESS: _Text = Field(
         default="",
         title="Updates · Address",
-        description="Where the `update.json` of the newest release is, for the command `update`. Empty: no request "
-        "leaves this server. It has to begin with `https://`.",
+        description="Where the `update.json` of the newest release is, for the command `update`: `https://...`. "
+        "Empty: nothing is looked for.",
     )
     UPDATE_KEY: _Text = Field(
         default="",
