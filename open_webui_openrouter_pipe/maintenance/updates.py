@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import httpx
 
@@ -59,6 +59,7 @@ WENT_BACK: Final = "**Done.** {done}. Reload the page. `update back` returns to 
 NOTHING_KEPT: Final = "Nothing has been updated from here, so there is nothing to go back to."
 TOO_OLD: Final = "This release needs Open WebUI {needed}, and this is {version}. Nothing was installed."
 NOT_TAKEN: Final = "Open WebUI did not take the code of `{id}`: {reason}"
+NOT_KEPT: Final = "What runs cannot be kept in `{folder}` ({reason}), so nothing takes its place."
 DONE_BEFORE: Final = "Done before: {done}."
 OF_PIP: Final = "`{id}` runs a package that was installed with pip: update that, and restart Open WebUI."
 
@@ -161,14 +162,12 @@ class Updates:
     async def _fetch(self, url: httpx.URL, max_bytes: int) -> bytes:
         """Fetch a file that is no larger; a redirect is not followed. Raises UpdateRefused."""
         content = bytearray()
-        options: Mapping[str, Any] = {
-            "headers": {"Accept-Encoding": "identity"},
-            "timeout": self.fetch_seconds,
-        }
+        headers = {"Accept-Encoding": "identity"}
+        beyond = 2 * self.fetch_seconds  # for each step; the limit below is for all together
         try:
             async with (
                 asyncio.timeout(self.fetch_seconds),
-                httpx.AsyncClient(follow_redirects=False, **options) as client,
+                httpx.AsyncClient(follow_redirects=False, headers=headers, timeout=beyond) as client,
                 client.stream("GET", url) as response,
             ):
                 if response.status_code != httpx.codes.OK:
@@ -203,7 +202,10 @@ class Updates:
         done: list[tuple[InstalledFunction, str]] = []
         for function, content in pairs:
             path = self.folder / f"{function.id}.py"
-            waiting = await asyncio.to_thread(_write_beside, path, function.content)
+            try:
+                waiting = await asyncio.to_thread(_write_beside, path, function.content)
+            except OSError as error:
+                raise UpdateRefused(NOT_KEPT.format(folder=self.folder, reason=error.strerror)) from error
             version = frontmatter(content).get("version", "")
             try:
                 await self.code.replace(function.id, content, message=f"Version {version}")

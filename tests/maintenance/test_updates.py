@@ -342,6 +342,17 @@ async def test_what_the_host_does_not_take_is_said_with_what_was_done(
     assert "`maintenance` 1.1 → 1.0. " in await ask(own, "update back")
 
 
+async def test_what_cannot_be_kept_is_not_replaced(
+    own: Updates, functions: Functions, tmp_path: Path
+) -> None:
+    """There is always a way back."""
+    before, folder = dict(functions.held), tmp_path / "file"
+    folder.touch()
+    said = await ask(own, "update now", folder=folder)
+    assert said == updates.NOT_KEPT.format(folder=folder, reason="File exists")
+    assert functions.held == before
+
+
 async def test_a_release_for_another_host_is_not_installed(
     own: Updates, functions: Functions, server: Server, key: tuple[Path, str]
 ) -> None:
