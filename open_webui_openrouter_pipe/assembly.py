@@ -367,7 +367,9 @@ async def _attach_documents(
     except SQLAlchemyError:
         log.warning("whether the host has their text is not known", exc_info=True)
         silent = ()
-    as_excerpts = {file: error for file, error in refused.items() if file.id not in silent}
+    as_excerpts = {
+        file: error for file, error in refused.items() if file.id not in silent and not error.is_unreadable
+    }
     lines = {
         file.id: notice(
             "document_as_excerpts", name=plain_name(file.name) or file.id, reason=error.user_message

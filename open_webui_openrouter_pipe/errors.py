@@ -81,13 +81,34 @@ class SpendingDeclined(PipeError):
 
 
 class AttachmentUnavailable(PipeError):
-    """A file cannot be read, fetched or stored; `user_message` is the reason alone, to stand in a sentence."""
+    """A file cannot be read, fetched or stored; `user_message` is the reason alone, to stand in a sentence.
+
+    `line` names the sentence. What `is_unreadable` nobody else can read either.
+    """
 
     status = 400
+    line: str = "attachment_not_sent"
+    is_unreadable: bool = False
+
+
+class AttachmentDamaged(AttachmentUnavailable):
+    """The file cannot be opened."""
+
+    line = "attachment_damaged_file"
+
+
+class AttachmentBinary(AttachmentUnavailable):
+    """The file is neither text nor of a kind that anybody knows."""
+
+    is_unreadable = True
 
 
 class AttachmentNotFound(AttachmentUnavailable):
     """There is no such file, or the user may not read it."""
+
+
+class UpdateRefused(PipeError):
+    """A release is not installed; the line says why, and Markdown may stand in it."""
 
 
 class TooBusy(PipeError):

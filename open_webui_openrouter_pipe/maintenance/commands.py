@@ -93,7 +93,7 @@ def rename_setting(value: Any, new_id: NewId) -> Any:
     return rename_ids(value, new_id, key="models")
 
 
-CommandName = Literal["help", "move", "forget", "record", "uninstall"]
+CommandName = Literal["help", "move", "forget", "record", "update", "uninstall"]
 Object = Literal["", "connection", "user", "chat"]
 """What the name behind a command is the name of, where that is not a function."""
 
@@ -108,8 +108,9 @@ I change nothing before I have told you what I would change. Write one of these:
 | `move connection` | the same for a connection to OpenRouter; `move connection PREFIX` if its models have one |
 | `record MINUTES` | records requests and answers for a while, without their texts, to report a problem |
 | `record`, `record stop` | says whether it records, and where the files are; ends it at once |
-| `forget user ID`, `forget chat ID` | removes what the pipe keeps of a user or a chat: reasoning, summaries, costs |
-| `uninstall` | removes the pipe's tables, its marks in chats, and everything else that it keeps |
+| `update`, `update back` | looks for a newer release and says what is new; goes back to what ran before |
+| `forget user ID`, `forget chat ID` | removes what is kept of a user or a chat: reasoning, summaries, costs |
+| `uninstall` | removes the tables, the marks in chats, and everything else that is kept |
 
 Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
 backup of the database before, and choose a time when nobody chats.
@@ -118,7 +119,7 @@ backup of the database before, and choose a time when nobody chats.
 
 REFUSED: Final = "Only an administrator can use this."
 NO_TARGET: Final = (
-    "There has to be exactly one function of the OpenRouter pipe that is switched on. Install it, set its API key, "
+    "There has to be exactly one OpenRouter function that is switched on. Install it, set its API key, "
     "switch it on, switch any other one off, and ask again."
 )
 NO_MODELS: Final = "The function `{target}` offers no models yet. Reload the page, and ask again."
@@ -127,8 +128,8 @@ NO_SUCH_FUNCTION: Final = (
     "tells whose chats these are."
 )
 NO_FUNCTION_LEFT: Final = (
-    "The pipe's function was deleted already. Install it again and leave it switched off: it tells which models, "
-    "valves and marks are the pipe's."
+    "The OpenRouter function was deleted already. Install it again and leave it switched off: it tells which models, "
+    "valves and marks are its own."
 )
 STILL_ON: Final = (
     "The function `{source}` is switched on, and would go on writing. Switch it off under Admin Panel → Functions, and "
@@ -153,7 +154,7 @@ FILES: Final = "Files of the last recording, in `{folder}`; look at them before 
 class MaintenanceCommand:
     """A command; `source` is the function that chats leave, the prefix of a connection ("" for none), or an id.
 
-    To record it is minutes, "stop", or nothing.
+    To record it is minutes, "stop", or nothing; to update it is "back", or nothing.
     """
 
     name: CommandName
@@ -175,8 +176,9 @@ def read_command(text: str) -> MaintenanceCommand:
     match [word.lower() for word in words[:2]], words[2:]:
         case ["uninstall"], []:
             return MaintenanceCommand("uninstall", now=now)
-        case ["record", *rest], [] if rest in ([], ["stop"]) or is_minutes(rest[0]):
-            return MaintenanceCommand("record", "".join(rest), now=now)
+        case [("record" | "update") as name, *rest], [] if _is_word_of(name, "".join(rest)):
+            named: CommandName = "record" if name == "record" else "update"
+            return MaintenanceCommand(named, "".join(rest), now=now)
         case ["forget", ("user" | "chat") as kind], [name]:
             return MaintenanceCommand("forget", name, "user" if kind == "user" else "chat", now=now)
         case ["move", "connection"], [] | [_]:
@@ -185,6 +187,13 @@ def read_command(text: str) -> MaintenanceCommand:
             return MaintenanceCommand("move", source, now=now)
         case _:
             return MaintenanceCommand("help")
+
+
+def _is_word_of(name: str, word: str) -> bool:
+    """Whether the word may stand behind the command."""
+    if name == "update":
+        return word in {"", "back"}
+    return word in {"", "stop"} or is_minutes(word)
 
 
 def is_minutes(text: str) -> bool:

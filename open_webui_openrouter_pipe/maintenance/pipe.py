@@ -6,8 +6,12 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from pydantic import BaseModel, BeforeValidator, Field
+
+from ..errors import UpdateRefused
+from ..host.function_code import HostFunctionCode
 from ..host.platform import SECRET_FILE, Platform, platform
 from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
 from ..responses.values import as_list, as_object
@@ -16,6 +20,8 @@ from .commands import MaintenanceCommand, Renaming, read_command, report
 from .host_tables import HostRow, HostTables
 from .moving import move
 from .removal import forget, remove
+from .updates import FOLDER as REPLACED
+from .updates import Updates
 
 AUTHOR: Final = "the open-webui-openrouter-pipe authors"
 TITLE: Final = "OpenRouter"
@@ -29,16 +35,40 @@ _AFTER_MOVING: Final = (
 )
 _AFTER_REMOVAL: Final = (
     "What is left is to delete the functions, this one too, under Admin Panel → Functions. Restart Open WebUI before "
-    "the pipe is installed again."
+    "it is installed again."
 )
 _AFTER_FORGETTING: Final = "Copies in Redis expire within an hour. What Open WebUI itself has is not touched."
-_PRESETS_STAY: Final = (
-    "Presets on top of models of the pipe: {count}. They stay, and need another base model."
-)
+_PRESETS_STAY: Final = "Presets on top of its models: {count}. They stay, and need another base model."
+
+
+_Text = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
+"""Whatever is stored: the host makes the valves before each call, and one that raises would be none."""
+
+
+class MaintenanceValves(BaseModel):
+    """Where updates come from; without an address nothing is looked for, without a key nothing is installed."""
+
+    UPDATE_ADDRESS: _Text = Field(
+        default="",
+        title="Updates · Address",
+        description="Where the `update.json` of the newest release is, for the command `update`: `https://...`. "
+        "Empty: nothing is looked for.",
+    )
+    UPDATE_KEY: _Text = Field(
+        default="",
+        title="Updates · Public Key",
+        description="The Ed25519 key of those who publish the releases, in base64. Only what it has signed is "
+        "installed; empty: nothing. Take it from another place than the address.",
+    )
 
 
 class MaintenancePipe:
     """Answers an administrator's commands in a chat."""
+
+    Valves = MaintenanceValves
+
+    def __init__(self) -> None:
+        self.valves = MaintenanceValves()
 
     async def pipe(
         self,
@@ -52,12 +82,28 @@ class MaintenancePipe:
             return ""
         if (__user__ or {}).get("role") != "admin":
             return commands.REFUSED
+        command = read_command(_last_text(body))
+        if command.name == "update":
+            code = HostFunctionCode(__request__, str((__user__ or {}).get("id")))
+            folder = platform().cache_folder / _CACHE_FOLDER / REPLACED
+            own = self.valves
+            return await update(
+                command, Updates(code, folder, AUTHOR, own.UPDATE_ADDRESS.strip(), own.UPDATE_KEY.strip())
+            )
         models = getattr(getattr(getattr(__request__, "app", None), "state", None), "MODELS", None) or {}
-        return await answer(read_command(_last_text(body)), platform(), [str(name) for name in models])
+        return await answer(command, platform(), [str(name) for name in models])
 
 
 Pipe: Final = MaintenancePipe
 """The name that Open WebUI looks for."""
+
+
+async def update(command: MaintenanceCommand, updates: Updates) -> str:
+    """Look for a newer release or for the former one, and install it if the command says so."""
+    try:
+        return await (updates.back if command.source else updates.look)(install=command.now)
+    except UpdateRefused as error:
+        return error.user_message
 
 
 async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequence[str]) -> str:
@@ -77,14 +123,14 @@ async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequenc
             return await asyncio.to_thread(_record, command, host)
         case "uninstall":
             return await _uninstall(command, host, tables, functions)
-        case "help":
+        case "help" | "update":
             others = [
                 row["id"]
                 for row in functions
                 if row["type"] == "pipe" and _manifest(row).get("author") != AUTHOR
             ]
             listed, named = (", ".join(f"`{name}`" for name in ids) for ids in (ours, others))
-            lines = f"Functions of the pipe: {listed or 'none is installed'}. "
+            lines = f"OpenRouter functions: {listed or 'none is installed'}. "
             lines += f"Other functions with models: {named or 'none'}."
             return commands.HELP.format(target=_target(functions) or "openrouter", functions=lines)
 

@@ -5,6 +5,7 @@ The Open WebUI of these tests is their own, and asks who may use which model.
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import os
 import re
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,100 @@ def test_an_update_in_place_and_back(admin: Account, text: str, standin: StandIn
     admin.ask(MODEL, "and now?", after=sent)
     reasoning = [item for item in standin.responses[-1].body["input"] if item["type"] == "reasoning"]
     assert len(reasoning) == 3
+
+
+class Releases:
+    """A server of releases, and the maintenance function that asks it; `version` is that of what is published."""
+
+    version = "9.9.9"
+
+    def __init__(self, admin: Account, folder: Path) -> None:
+        self.admin, self.folder, self.key = admin, folder, folder / "key.pem"
+        self.public_key = build.new_key(self.key)
+        package, line = builder.read_package(PACKAGE), '__version__ = "{}"'
+        maintenance = builder.part_of(package, builder.MAINTENANCE.entry)
+        own = builder.pack(maintenance, builder.MAINTENANCE)
+        admin.api.install_function(builder.MAINTENANCE.id, builder.MAINTENANCE.title, own)
+        admin.api.models()
+        init = package.files["__init__.py"].replace(line.format(__version__), line.format(self.version))
+        pipe = replace(package, version=self.version, files={**package.files, "__init__.py": init})
+        self.pipe = builder.pack(pipe, builder.PIPE)
+        self.maintenance = builder.pack(replace(maintenance, version=self.version), builder.MAINTENANCE)
+        handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def publish(self, pipe: str) -> None:
+        """Sign a release with this text of the pipe."""
+        (self.folder / "openrouter.py").write_text(pipe, "utf-8")
+        (self.folder / "openrouter_maintenance.py").write_text(self.maintenance, "utf-8")
+        build.sign(self.folder, self.key, changelog="- It is **faster**.", version=self.version)
+
+    def set_valves(self, key: str) -> None:
+        address = f"http://127.0.0.1:{self.server.server_port}/update.json"
+        self.admin.api.set_valves(builder.MAINTENANCE.id, {"UPDATE_ADDRESS": address, "UPDATE_KEY": key})
+
+    def answer(self, command: str) -> str:
+        return str(self.admin.ask(builder.MAINTENANCE.id, command)[1]["content"])
+
+    def installed(self) -> list[str]:
+        """The versions of both functions."""
+        functions = (builder.PIPE, builder.MAINTENANCE)
+        found = (self.admin.api.get(f"{FUNCTIONS}/id/{each.id}") for each in functions)
+        return [each["meta"]["manifest"]["version"] for each in found]
+
+
+@pytest.fixture
+def releases(admin: Account, tmp_path: Path) -> Iterator[Releases]:
+    """Nothing is published yet."""
+    releases = Releases(admin, tmp_path)
+    yield releases
+    releases.server.shutdown()
+    releases.server.server_close()
+    admin.api.delete(f"{FUNCTIONS}/id/{builder.MAINTENANCE.id}/delete")
+
+
+def test_the_maintenance_function_installs_what_is_signed(releases: Releases) -> None:
+    """Nothing without a key, nor what another key has signed, nor code that Open WebUI cannot load."""
+    begin = "from __future__ import annotations\n"
+    releases.publish(releases.pipe.replace(begin, f"{begin}raise ValueError('broken')\n", 1))
+    digest = hashlib.sha256((releases.folder / "openrouter.py").read_bytes()).hexdigest()
+    for key, said in (
+        ("", digest),
+        (build.new_key(releases.folder / "other.pem"), "not signed with the key"),
+        (releases.public_key, "did not take the code of `openrouter`: broken"),
+    ):
+        releases.set_valves(key)
+        assert said in releases.answer("update now")
+        assert releases.installed() == [__version__] * 2
+
+
+def test_an_update_by_the_maintenance_function_and_back(
+    releases: Releases, admin: Account, text: str, standin: StandIn
+) -> None:
+    """It installs the pipe, and itself. Going back asks no server.
+
+    Answers in flight end on their own code, valves stay, and the next answer comes from the other code.
+    """
+    releases.publish(releases.pipe)
+    releases.set_valves(releases.public_key)
+    sent, _ = admin.ask(MODEL, "one")
+    valves = admin.api.valves("openrouter")
+    assert "- It is **faster**." in releases.answer("update")
+    assert releases.installed() == [__version__] * 2
+    for command, version in (("update now", releases.version), ("update back now", __version__)):
+        with admin.session() as tab:
+            in_flight = admin.send(SCRIPTED, "[[standin: slow=5]] count", session_id=tab.id)
+            tab.wait_for("response:completion")
+            assert "**Done.** `openrouter` " in releases.answer(command)
+            assert releases.installed() == [version] * 2
+            sent, answer = admin.ask(MODEL, f"go on with {version}", after=sent)
+            assert [each.get("error") for each in (answer, admin.wait(in_flight))] == [None, None]
+        releases.server.shutdown()
+    assert {each.status for each in standin.responses} == {200}
+    assert admin.api.valves("openrouter") == valves
+    assert admin.api.get(f"{FUNCTIONS}/id/openrouter")["content"] == text
+    assert admin.api.valves(builder.MAINTENANCE.id)["UPDATE_KEY"] == releases.public_key
 
 
 # --- its valves ---

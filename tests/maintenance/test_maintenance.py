@@ -222,7 +222,7 @@ async def test_uninstalling_leaves_no_table_and_no_file(host: Host, tmp_path: Pa
     await host.switch_off("openrouter")
     await host.ask("uninstall")
     assert len(await host.our_tables()) == 10
-    assert "models of the pipe: 1." in await host.ask("uninstall now")
+    assert "Presets on top of its models: 1." in await host.ask("uninstall now")
     assert await host.our_tables() == []
     left = [path.exists() for path in (tmp_path / SECRET_FILE, tmp_path / "cache" / "openrouter_pipe")]
     assert (left, (tmp_path / "cache").exists()) == ([False, False], True)

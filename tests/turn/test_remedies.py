@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
+from PIL import Image
 
 from open_webui_openrouter_pipe.errors import (
     ContextTooLong,
@@ -24,13 +26,16 @@ from open_webui_openrouter_pipe.errors import (
 from open_webui_openrouter_pipe.turn.remedies import in_words, may_be_too_long
 from scripts.harness.page import Page
 from tests.openrouter.test_refusals import RECORDED
-from tests.support.files import PICTURES, data_url
+from tests.support.files import data_url
 from tests.support.wire import frames
 from tests.turn.pipe import MODEL, TOOLS, Json, Router, call, completed, message, open_pipe, opened, reasoning
 
 pytestmark = pytest.mark.anyio
 
-IMAGE: Final = {"type": "image_url", "image_url": {"url": data_url("image/jpeg", PICTURES["image/jpeg"])}}
+_WRITTEN = BytesIO()
+Image.new("1", (1024, 1024)).save(_WRITTEN, "png")
+IMAGE: Final = {"type": "image_url", "image_url": {"url": data_url("image/png", _WRITTEN.getvalue())}}
+"""A picture of ordinary size."""
 CREATED: Final = {"type": "response.created", "response": {"id": "gen-1"}}
 UNEXPLAINED: Final = {
     "status": 400,
