@@ -183,6 +183,11 @@ class Model:
         return "text" in (self.output_modalities or {"text"})
 
     @property
+    def calls_tools(self) -> bool:
+        """Whether it calls tools; one that writes and lists no parameters is taken to."""
+        return "tools" in self.supported_parameters if self.supported_parameters else self.writes
+
+    @property
     def draws(self) -> bool:
         """Whether it answers with pictures."""
         return "image" in self.output_modalities

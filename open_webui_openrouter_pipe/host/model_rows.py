@@ -136,12 +136,11 @@ def model_fields(model: Model, defaults: Mapping[str, Any]) -> Mapping[str, Any]
     description = _description(model)
     # Open WebUI gives its search, its interpreter and its other tools to a model by function calls. Documents reach
     # every model: as they are, through OpenRouter's parser, or as the host's own text.
-    calls_tools = not model.supported_parameters or "tools" in model.supported_parameters
     capabilities = {
         "vision": model.reads("image"),
         "file_upload": True,
-        "image_generation": model.draws or calls_tools,
-        **dict.fromkeys(("web_search", "code_interpreter", "builtin_tools"), calls_tools),
+        "image_generation": model.draws or model.calls_tools,
+        **dict.fromkeys(("web_search", "code_interpreter", "builtin_tools"), model.calls_tools),
     }
     tags = [
         (provider, True),

@@ -226,7 +226,7 @@ def read_parameters(host: Mapping[str, Any], *, model: Model | None, model_id: s
     offered = {key: value for key, value in host.items() if value is not None and key not in _NOT_PARAMETERS}
     # calls of earlier turns have the wire names whether or not the tools are sent
     tools, host_tool_names = read_tools(offered.get("tools"))
-    tools = tools if _supports(model, "tools") else []
+    tools = tools if model is None or model.calls_tools else []
     combined = {
         "model": model_id,
         "tools": tools or None,
