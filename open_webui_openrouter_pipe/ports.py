@@ -143,7 +143,8 @@ class Prompts(Protocol):
 class Model:
     """One model of the catalogue; sizes in tokens, None where unknown.
 
-    `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known.
+    `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known;
+    `gone_since` is the day since when it is not listed any more, empty for a model that is.
     """
 
     id: str
@@ -159,6 +160,7 @@ class Model:
     description: str = ""
     created: int = 0
     expires: str = ""
+    gone_since: str = ""
     reasoning_is_mandatory: bool | None = None
     canonical_id: str = ""
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""

@@ -254,9 +254,7 @@ def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "content": erase_markers(erase_commands(content))}
 
 
-def _optional_tools(
-    builtin: frozenset[str], metadata: Mapping[str, Any], knowledge: Any
-) -> tuple[str, ...]:
+def _optional_tools(builtin: frozenset[str], metadata: Mapping[str, Any], knowledge: Any) -> tuple[str, ...]:
     """The names of the built-in tools that the host adds to every chat, the first to give way first.
 
     `get_builtin_tools` in its `utils/tools.py`.

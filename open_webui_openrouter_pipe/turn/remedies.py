@@ -27,9 +27,7 @@ _NO_REASONING_NEEDED: Final = "openai"
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How a request is sent: whether the model may think, whether earlier turns are sent `in_words` alone, and whether
-    any tools are offered.
-    """
+    """How a request is sent: whether the model may think, earlier turns `in_words` alone, and whether with tools."""
 
     thinks: bool = True
     in_words: bool = False
