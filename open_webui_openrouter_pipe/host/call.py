@@ -184,7 +184,7 @@ def read_call(
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
     base_user_prompt = metadata.get("base_user_prompt")
     tools = as_object(metadata.get("tools")).items()
-    builtin_tools = frozenset(name for name, tool in tools if as_object(tool).get("type") == "builtin")
+    builtin_tools = frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,

@@ -60,6 +60,8 @@ _ICON: Final = "profile_image_url"
 _HIDDEN: Final = "hidden"
 _CAPABILITY: Final = "capabilities."
 _DESCRIPTION_CHARACTERS: Final = 300
+_DOLLAR: Final = "$\u2060"
+"""With a word joiner, so that the page does not take two of them for the ends of a formula."""
 _DEFAULT_ICON: Final = "/static/favicon.png"
 """What the page writes where a row has no icon, or where it has not loaded the row's own."""
 _MARKUP: Final = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]|\([^()]*+\))*+\)|<[^<>]*+>")
@@ -239,7 +241,7 @@ def _price_mark(model: Model) -> str:
     price = model.prices.input or 0.0
     if model.is_free:
         return "free"
-    return "$" * (1 + bisect_left(MARKED_PRICES, round(price * 1_000_000, 6))) if price else ""
+    return _DOLLAR * (1 + bisect_left(MARKED_PRICES, round(price * 1_000_000, 6))) if price else ""
 
 
 def _short(tokens: int) -> str:

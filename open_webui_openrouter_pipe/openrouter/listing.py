@@ -219,13 +219,6 @@ class ModelListing:
 
     async def offered(self, offer: OfferSettings) -> tuple[Model, ...]:
         """Return the offered models, in the order and with the names that are shown."""
-        return (await self._choose(offer)).offered
-
-    async def gone(self, offer: OfferSettings) -> tuple[Model, ...]:
-        """Return the models that would be offered if OpenRouter listed them still, each with the day since when."""
-        return (await self._choose(offer)).gone
-
-    async def _choose(self, offer: OfferSettings) -> _Chosen:
         await self.rows.current()
         zdr_ids = await self.zdr_ids.current() if ZDR in offer.filters.words else None
         models, last = self.models, self._chosen
@@ -233,7 +226,12 @@ class ModelListing:
             listed = [model for model in models.values() if not model.gone_since]
             chosen = offered_models(listed, offer, zdr_ids=zdr_ids)
             self._chosen = last = _Chosen(models, zdr_ids, offer, chosen, gone_models(models.values(), offer))
-        return last
+        return last.offered
+
+    async def gone(self, offer: OfferSettings) -> tuple[Model, ...]:
+        """Return the models that would be offered if OpenRouter listed them still, each with the day since when."""
+        await self.offered(offer)
+        return self._chosen.gone if self._chosen else ()
 
     async def entries(self, offer: OfferSettings) -> list[dict[str, str]]:
         """Return what Open WebUI lists: `id` and `name` of each; first what is wrong, if anything is."""

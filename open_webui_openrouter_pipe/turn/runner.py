@@ -246,7 +246,7 @@ class TurnRunner:
             with_tools=not (tried.contains(user_id, toolless) and self._can_do_without_tools()),
         )
         answer = refused = await self._send(built, conversation, how)
-        error = _refusal(answer)
+        error = _refusal(answer) if answer.error else None
         if error and error.remedy == "tools" and how.with_tools and self._can_do_without_tools():
             await self.channel.put(Notice(notice("asked_without_tools")))
             how = replace(how, with_tools=False)
