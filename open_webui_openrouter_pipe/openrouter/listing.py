@@ -255,11 +255,13 @@ class ModelListing:
             await asyncio.wait(running, timeout=_REPORT_WAIT_SECONDS)
         offered = await self.offered(offer)
         count, key = len(offered), self.key.value if self.key else None
-        report = self.status(offer, offered=count).answer(key, model_count=count, is_admin=is_admin)
-        proposed = default_model(offered) if is_admin else None
+        status = self.status(offer, offered=count)
+        report = status.answer(key, model_count=count, is_admin=is_admin)
+        proposed = default_model(offered) if is_admin and status.kind in _WITH_MODELS else None
         if proposed is None:
             return report
-        facts = {"name": proposed.name, "input": proposed.prices.input, "tokens": proposed.context_tokens}
+        price = (proposed.prices.input or 0.0) * 1_000_000
+        facts = {"name": proposed.name, "input": price, "tokens": proposed.context_tokens}
         return notice("joined", lines=(report, notice("default_proposed", **facts)), separator="\n\n")
 
     async def replacement(self, gone: Model, offer: OfferSettings) -> str:

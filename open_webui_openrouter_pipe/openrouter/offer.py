@@ -137,7 +137,8 @@ def gone_models(models: Iterable[Model], offer: OfferSettings) -> tuple[Model, .
     """Return what would be offered of the models that are listed no more, but for what only lists of today say."""
     words = offer.filters.words - {ZDR, NEWEST}
     offer = replace(offer, filters=replace(offer.filters, words=words))
-    return offered_models((model for model in models if model.gone_since), offer, zdr_ids=None)
+    gone = offered_models((model for model in models if model.gone_since), offer, zdr_ids=None)
+    return tuple(model for model in gone if model.gone_since)  # of a preset alone nothing is known
 
 
 def _as_shown(model: Model) -> Model:
