@@ -262,7 +262,10 @@ class ModelListing:
             return report
         price = (proposed.prices.input or 0.0) * 1_000_000
         facts = {"name": proposed.name, "input": price, "tokens": proposed.context_tokens}
-        return notice("joined", lines=(report, notice("default_proposed", **facts)), separator="\n\n")
+        proposal = notice(
+            "sentences", first=notice("default_needed"), second=notice("default_proposed", **facts)
+        )
+        return notice("joined", lines=(report, proposal), separator="\n\n")
 
     async def replacement(self, gone: Model, offer: OfferSettings) -> str:
         """Return the answer of the entry of a model that is not listed any more: which one to take."""
