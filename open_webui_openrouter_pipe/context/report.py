@@ -278,7 +278,7 @@ def aim_line(report: ContextReport, say: Say) -> str:
     lines = [
         say(f"context_aim_{report.aim}"),
         say("context_trigger", tokens=trigger) if trigger else "",
-        say("builtin_tools", tokens=tools) if tools else "",
+        say("context_builtin_tools", tokens=tools) if tools else "",
     ]
     return " ".join(filter(None, lines))
 

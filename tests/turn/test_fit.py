@@ -141,7 +141,13 @@ async def test_an_administrator_is_told_once_what_the_tools_take(
         small = {"name": "small", "description": "Small."}
         fitter.terms = replace(fitter.terms, tools=(*TOOLS, small))
         await fit(fitter, long_chat(turns, words=5), screen := ShownNotices())
-        shown.append([line for line in screen.lines if "built-in tools take about 7,400 tokens" in line])
+        shown.append(
+            [
+                line
+                for line in screen.lines
+                if line == "Built-in tools: about 7,400 tokens a message. See /context."
+            ]
+        )
     assert [len(lines) for lines in shown] == told
 
 
