@@ -17,7 +17,7 @@ from typing import Final
 import httpx
 
 from .assembly import assemble
-from .errors import PipeError
+from .errors import ModelNotFound, PipeError
 from .host.call import Call
 from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
@@ -64,10 +64,12 @@ class App:
         """
         listing = self.worker.listing(settings.client)
         entries = await listing.entries(settings.offer)
+        # without rows they could not be hidden
+        gone = await listing.gone(settings.offer) if settings.model_rows.sync_info else ()
         if function_id and (fetches := listing.rows.fetches):
-            offered = await listing.offered(settings.offer)
+            offered = (*await listing.offered(settings.offer), *gone)
             self.worker.model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
-        return entries
+        return [*entries, *({"id": model.id, "name": model.name} for model in gone)]
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         """Answer a call in its user's language; close the generator to stop the answer.
@@ -79,7 +81,11 @@ class App:
         call = replace(call, language=language)
         important = self.worker.memory.important_lines(call.user_id, call.message_id)
         wording = Wording(language, settings.status_lines, partial(host.may_continue, call), important)
-        answer = self._status if call.model_id == STATUS_ID else self._answer
+        listing = self.worker.listing(settings.client)
+        await listing.rows.load()
+        model = listing.find(call.model_id)
+        is_entry = call.model_id == STATUS_ID or (model and model.gone_since)
+        answer = self._entry if is_entry else self._answer
         async with aclosing(answer(call, settings)) as outputs:
             async for output in outputs:
                 if said := await wording.say(output):
@@ -119,13 +125,20 @@ class App:
             task.cancel()
             await asyncio.wait({task})
 
-    async def _status(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
-        """Say why there are no models; a task of the host gets nothing from it."""
+    async def _entry(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
+        """Say how things stand, or which model to take in the place of one that is gone; a task gets nothing."""
         if call.task:
             yield _NO_ANSWER
             return
         listing = self.worker.listing(settings.client)
-        report = await listing.report(settings.offer, is_admin=call.is_admin)
+        gone = listing.find(call.model_id)
+        if gone is None:
+            report = await listing.report(settings.offer, is_admin=call.is_admin)
+        else:
+            report = await listing.replacement(gone, settings.offer)
+            if not call.in_chat:
+                yield report_failure(ModelNotFound(report), for_admin=call.is_admin)
+                return
         text = in_language(report, call.language or ENGLISH)
         for output in answer_of(text, f"msg_{generate_item_id()}"):
             yield output

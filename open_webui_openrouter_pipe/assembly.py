@@ -103,6 +103,7 @@ class Assembly:
             fallbacks=composer.model_ids[1:],
             never_reasons=bool(models[0] and models[0].never_reasons),
             has_attachments=call.has_attachments,
+            builtin_tools=call.builtin_tools,
             memory=worker.memory,
             fitter=fitter,
             slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),

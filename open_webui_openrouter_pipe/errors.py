@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-Remedy: TypeAlias = Literal["", "any", "words"]
+Remedy: TypeAlias = Literal["", "any", "words", "tools"]
 """What may help against a refusal before anything was shown: nothing known; less of everything that a chat holds beside
-its words, as nothing explains it; or the words alone of earlier turns."""
+its words, as nothing explains it; the words alone of earlier turns; or no tools that nobody has chosen."""
 
 
 class PipeError(Exception):

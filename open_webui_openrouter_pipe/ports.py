@@ -143,7 +143,8 @@ class Prompts(Protocol):
 class Model:
     """One model of the catalogue; sizes in tokens, None where unknown.
 
-    `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known.
+    `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known;
+    `gone_since` is the day since when it is not listed any more, empty for a model that is.
     """
 
     id: str
@@ -159,6 +160,7 @@ class Model:
     description: str = ""
     created: int = 0
     expires: str = ""
+    gone_since: str = ""
     reasoning_is_mandatory: bool | None = None
     canonical_id: str = ""
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
@@ -181,6 +183,11 @@ class Model:
     def writes(self) -> bool:
         """Whether it answers with text; one of which the catalogue says nothing is taken to."""
         return "text" in (self.output_modalities or {"text"})
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether it calls tools; one that writes and lists no parameters is taken to."""
+        return "tools" in self.supported_parameters if self.supported_parameters else self.writes
 
     @property
     def draws(self) -> bool:

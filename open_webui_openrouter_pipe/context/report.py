@@ -111,6 +111,8 @@ class ContextReport:
     breaks: Sequence[ReportedBreak]
     cost: ChatSpending | None
     trigger_tokens: int = 0
+    builtin_tokens: int = 0
+    """What the host's tools take that nobody has chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
         sorted([*found, *announced], key=lambda each: -each.turn)[:MAX_BREAKS],
         record.cost if record.cost and record.cost.requests else None,
         int(trigger_tokens) if is_known and by_size and is_pruned and aim == "faithful" else 0,
+        plan.optional_tool_tokens,
     )
 
 
@@ -270,9 +273,14 @@ def break_cells(each: ReportedBreak, say: Say) -> tuple[str, str, str]:
 
 
 def aim_line(report: ContextReport, say: Say) -> str:
-    """Return what the chat is sent by, and why room is free."""
-    aim = say(f"context_aim_{report.aim}")
-    return f"{aim} {say('context_trigger', tokens=report.trigger_tokens)}" if report.trigger_tokens else aim
+    """Return what the chat is sent by, why room is free, and what tools take that nobody has chosen."""
+    trigger, tools = report.trigger_tokens, report.builtin_tokens
+    lines = [
+        say(f"context_aim_{report.aim}"),
+        say("context_trigger", tokens=trigger) if trigger else "",
+        say("context_builtin_tools", tokens=tools) if tools else "",
+    ]
+    return " ".join(filter(None, lines))
 
 
 def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:

@@ -115,6 +115,9 @@ I change nothing before I have told you what I would change. Write one of these:
 Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
 backup of the database before, and choose a time when nobody chats.
 
+New users begin with the first model of the list, unless you choose one for all: Admin Panel → Settings → Models → the \
+model's menu → Set as Selected Model. The entry "OpenRouter: ready" (valve `STATUS_ENTRY`) names one that costs little.
+
 {functions}"""
 
 REFUSED: Final = "Only an administrator can use this."

@@ -388,7 +388,7 @@ def test_models_have_rows_and_are_opened_to_everybody(
     names = (CLAUDE, "openrouter.deepseek/deepseek-v3.2")
     claude, deepseek = (models[name]["info"]["meta"] for name in names)
     assert (claude["capabilities"]["vision"], deepseek["capabilities"]["vision"]) == (True, False)
-    assert "Price per million tokens" in claude["description"]
+    assert "out per million tokens" in claude["description"]
     assert {"name": "Anthropic"} in models[CLAUDE]["tags"]
     assert shown(eve) == {}
     admin.api.set_valves("openrouter", {"NEW_MODEL_ACCESS": "public", "MODEL_ACCESS_APPLIES_TO": "all"})

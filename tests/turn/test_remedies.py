@@ -332,6 +332,35 @@ async def test_a_chat_without_reasoning_goes_on_where_a_thinking_model_wants_it(
     assert (answer.error, answer.text, judge.refused) == (None, "It works.", 1)
 
 
+NO_TOOLS: Final = {
+    "status": 404,
+    "shape": "json body",
+    "body": {"error": {"code": 404, "message": "No endpoints found that support tool use."}},
+}
+
+
+@pytest.mark.parametrize(
+    ("builtin", "refusals", "with_tools"),
+    [(["look"], 1, [True, False, False]), ([], 2, [True, True])],
+)
+async def test_where_no_provider_calls_tools_the_builtin_ones_are_left_out(
+    tmp_path: Path, builtin: list[str], refusals: int, with_tools: list[bool]
+) -> None:
+    """Said once; later messages of the chat come without at once. What somebody has chosen is not left out."""
+    judge = Judge(NO_TOOLS, "tools")
+    judge.has_cause, judge.judges = (lambda asked: bool({"tools", "tool_choice"} & asked.keys())), True
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        page.builtin_tools = builtin
+        page.parameters = {"tool_choice": "auto"}
+        answers = [await page.ask(each) for each in ("one", "two")]
+    line = "No provider of this model calls tools: asking again without those of Open WebUI."
+    assert [answer.text for answer in answers] == (["It works."] * 2 if builtin else [""] * 2)
+    assert [line in answer.notices for answer in answers] == [bool(builtin), False]
+    assert [bool(answer.error) for answer in answers] == [not builtin] * 2
+    assert ([bool(asked.get("tools")) for asked in judge.requests], judge.refused) == (with_tools, refusals)
+
+
 class Changing(Judge):
     """Says something else when it refuses once more."""
 
