@@ -21,6 +21,7 @@ from .errors import PipeError
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_rows import function_id
+from .host.naming import EventEmitter, name_chat
 from .host.native import ChannelWriter, HostEvent, NativeWriter
 from .host.platform import stored_user_valves
 from .host.tagged_code import TaggedCodeWriter
@@ -65,13 +66,14 @@ class Pipe:
         self._report_unreadable()
         return await self._running_app().models(read_settings(self.valves), function_id=function_id(self))
 
-    async def pipe(
+    async def pipe(  # noqa: PLR0913, PLR0917 - the host passes what a pipe names
         self,
         body: dict[str, Any],
         __user__: dict[str, Any] | None = None,
         __metadata__: dict[str, Any] | None = None,
         __task__: str | None = None,
         __event_call__: EventCall | None = None,
+        __event_emitter__: EventEmitter | None = None,
         __request__: Any = None,
     ) -> Any:
         """Answer one call of the host: a stream of events, or one completion when it does not stream.
@@ -86,7 +88,10 @@ class Pipe:
         except PipeError as error:
             failed = _failed(error, language, is_admin=(__user__ or {}).get("role") == "admin")
             return error_object(failed) if body.get("stream") else error_response(failed)
-        call = replace(call, language=language)
+        named = None
+        if __request__ and __event_emitter__:
+            named = partial(name_chat, __request__, __metadata__ or {}, __user__ or {}, __event_emitter__)
+        call = replace(call, language=language, name_chat=named)
         if not call.stream:
             return await self._complete(call, frozen)
         events = self._stream(call, frozen)

@@ -7,7 +7,7 @@ as titles. Source: `functions.py` and `utils/chat_id.py` of Open WebUI 0.12.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -109,6 +109,8 @@ class Call:
     """Whether the user is in a call, in which the answer is read aloud."""
     ask: Callable[[str, str], Awaitable[bool | None]] | None = None
     """Asks the user a question on the page; None where there is no page."""
+    name_chat: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Has the chat named by the message that is answered, where it began with a command; None where no page asks."""
     time_zone: str = ""
     """The user's time zone by its IANA name, as their browser gives it."""
     written_prompts: tuple[str, ...] = ()

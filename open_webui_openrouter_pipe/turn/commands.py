@@ -39,6 +39,7 @@ from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
 
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CommandRunner:
     """Answers the commands of one call of the host.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,6 +133,32 @@ async def test_every_command_says_what_it_does(
     answer = await long_chat(**chosen).grow(turns).ask(command)
     assert (answer.text.startswith(ANSWER_MARK), line in answer.text) == (True, True)
     assert standin.responses == []
+
+
+@pytest.mark.parametrize(
+    ("questions", "named_by"),
+    [
+        (("/help", "/context", "Hi", "And on"), ["Hi"]),
+        (("/foo", "Hi"), ["Hi"]),
+        (("Hi", "/help", "And on"), []),
+        (("/help", "/context"), []),
+    ],
+)
+async def test_a_chat_that_begins_with_commands_is_named_by_its_first_question(
+    long_chat: NewChat, questions: tuple[str, ...], named_by: list[str]
+) -> None:
+    """Once; the page has the host name it by the first command alone."""
+    named: list[str] = []
+
+    async def name(text: str) -> None:
+        named.append(text)
+
+    chat = long_chat()
+    for text in questions:
+        chat.names = partial(name, text)
+        await chat.ask(text)
+        await chat.app.idle()
+    assert named == named_by
 
 
 async def test_a_report_knows_what_is_cached_and_what_it_has_cost(long_chat: NewChat) -> None:
