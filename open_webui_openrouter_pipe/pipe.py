@@ -24,6 +24,7 @@ from .host.model_rows import function_id
 from .host.naming import EventEmitter, name_chat
 from .host.native import ChannelWriter, HostEvent, NativeWriter
 from .host.platform import stored_user_valves
+from .host.switches import CHOSEN, chosen_valves
 from .host.tagged_code import TaggedCodeWriter
 from .host.wording import EventCall, page_question, user_language, worded
 from .ports import Failed
@@ -82,7 +83,8 @@ class Pipe:
         """
         language = user_language(__metadata__, __request__)
         try:
-            frozen = self._read_settings(__user__ or {}, as_text(body.get("model")).partition(".")[0])
+            chosen = chosen_valves(body[CHOSEN]) if CHOSEN in body else {}
+            frozen = self._read_settings(__user__ or {}, as_text(body.get("model")).partition(".")[0], chosen)
             ask = page_question(__event_call__, language or ENGLISH)
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__, ask=ask)
         except PipeError as error:
@@ -120,7 +122,9 @@ class Pipe:
             return error_response(writer.failed)
         return writer.result(with_output=call.in_chat)
 
-    def _read_settings(self, user: Mapping[str, Any], function_id: str) -> Settings:
+    def _read_settings(
+        self, user: Mapping[str, Any], function_id: str, chosen: Mapping[str, str]
+    ) -> Settings:
         """The settings of a user's call; the user's valves by themselves where the host could not read them."""
         own, user_id = user.get("valves"), as_text(user.get("id"))
         if not isinstance(own, UserValves) or not own.model_fields_set:
@@ -133,8 +137,9 @@ class Pipe:
             _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
         self._report_unreadable()
         valves = self.valves
-        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id)).encode()
-        return self._settings.get_or_compute(key, partial(read_settings, valves, own, user_id=user_id))
+        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id, chosen)).encode()
+        read = partial(read_settings, valves, own, user_id=user_id, switched=chosen)
+        return self._settings.get_or_compute(key, read)
 
     def _report_unreadable(self) -> None:
         """Log which of the administrator's valves cannot be read, once as long as they are the same."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -18,6 +18,7 @@ from .conversation.budget import ContextSettings
 from .errors import PipeError
 from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.platform import host_secret
+from .host.switches import SWITCHES
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
 from .money.limits import read_limits
@@ -44,6 +45,7 @@ from .words.lines import notice
 _IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
 """The fields of `image_config`, and the user valves that set them."""
 _MEGABYTE: Final = 1024 * 1024
+_NOTHING: Final[Mapping[str, str]] = {}
 
 _Slice = TypeVar("_Slice")
 
@@ -91,14 +93,24 @@ class Settings:
     recall_tool: bool
 
 
-def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user_id: str = "") -> Settings:
-    """Freeze the valves into the settings of one request."""
+def read_settings(
+    valves: Valves,
+    user_valves: UserValves | None = None,
+    *,
+    user_id: str = "",
+    switched: Mapping[str, str] = _NOTHING,
+) -> Settings:
+    """Freeze the valves into the settings of one request; what its user has `switched` on replaces their valves."""
     given, refused = user_valves or UserValves(), refused_user_valves(valves)
     hidden = {name for name, by in refused.items() if by == "USER_CONTROLS"}
-    wanted = given.model_dump(exclude_defaults=True)
+    wanted = {**given.model_dump(exclude_defaults=True), **switched}
     own = UserValves.model_construct(**{name: value for name, value in wanted.items() if name not in refused})
     refusal, notices = _lost(valves, sorted(set(given.unreadable) - hidden))
     chosen = combined(valves, own)
+    if off := tuple(
+        notice(f"switch_{each.name}") for each in SWITCHES if each.valve in switched.keys() & hidden
+    ):
+        notices = (notice("user_limits_not_followed", names=off), *notices)
     if ignored := [name for name in wanted if name in refused.keys() - hidden]:
         notices = (notice("user_limits_not_followed", names=", ".join(ignored)), *notices)
     if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
@@ -136,7 +148,12 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
             limits=replace(read_limits(chosen.SPENDING_LIMITS), counts=chosen.LIMITS_COUNT),
             own_key=bool(own.API_KEY),
         ),
-        controls=_controls(chosen, own, _own_key(own.API_KEY, user_id)),
+        controls=_controls(
+            chosen,
+            own,
+            _own_key(own.API_KEY, user_id),
+            overrides_effort=switched.get("REASONING_EFFORT") == own.REASONING_EFFORT,
+        ),
         user_parameters=frozenset(_words(chosen.USER_PARAMETERS)),
         held_parameters=frozenset(
             f"image_config.{name}" for name, valve in _IMAGE_CONFIG.items() if valve in hidden
@@ -179,7 +196,9 @@ def has_proxy() -> bool:
     return not getproxies().keys().isdisjoint({"http", "https", "all"})
 
 
-def _controls(valves: AllValves, own: UserValves, own_api_key: str | None) -> ControlSettings:
+def _controls(
+    valves: AllValves, own: UserValves, own_api_key: str | None, *, overrides_effort: bool
+) -> ControlSettings:
     effort, summary = valves.REASONING_EFFORT, valves.REASONING_SUMMARY
     pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
     return ControlSettings(
@@ -200,6 +219,7 @@ def _controls(valves: AllValves, own: UserValves, own_api_key: str | None) -> Co
         service_tier="" if valves.SERVICE_TIER == "default" else valves.SERVICE_TIER,
         cache_lifetime=valves.CACHE_TTL,
         image_config={name: value for name, value in pictures.items() if value != "auto"},
+        overrides_effort=overrides_effort,
         interleaves_thinking=valves.INTERLEAVED_THINKING,
         identity=valves.SEND_IDENTITY,
         own_api_key=own_api_key,

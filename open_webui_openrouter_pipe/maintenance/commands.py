@@ -93,8 +93,8 @@ def rename_setting(value: Any, new_id: NewId) -> Any:
     return rename_ids(value, new_id, key="models")
 
 
-CommandName = Literal["help", "move", "forget", "record", "uninstall"]
-Object = Literal["", "connection", "user", "chat"]
+CommandName = Literal["help", "move", "forget", "record", "install", "uninstall"]
+Object = Literal["", "connection", "user", "chat", "shortcuts"]
 """What the name behind a command is the name of, where that is not a function."""
 
 _NOW: Final = "now"
@@ -109,7 +109,10 @@ I change nothing before I have told you what I would change. Write one of these:
 | `record MINUTES` | records requests and answers for a while, without their texts, to report a problem |
 | `record`, `record stop` | says whether it records, and where the files are; ends it at once |
 | `forget user ID`, `forget chat ID` | removes what the pipe keeps of a user or a chat: reasoning, summaries, costs |
-| `uninstall` | removes the pipe's tables, its marks in chats, and everything else that it keeps |
+| `install shortcuts` | installs switches beside the message field (answer fast, think harder, web search), and the \
+chat's commands in the list that opens when somebody types `/` |
+| `uninstall shortcuts` | removes these again |
+| `uninstall` | removes the pipe's tables, its marks in chats, its shortcuts, and everything else that it keeps |
 
 Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
 backup of the database before, and choose a time when nobody chats.
@@ -173,8 +176,9 @@ def read_command(text: str) -> MaintenanceCommand:
     now = len(words) > 1 and words[-1].lower() == _NOW
     words = words[:-1] if now else words
     match [word.lower() for word in words[:2]], words[2:]:
-        case ["uninstall"], []:
-            return MaintenanceCommand("uninstall", now=now)
+        case [("install" | "uninstall") as name, *rest], [] if rest in ([], ["shortcuts"]):
+            kind: Object = "shortcuts" if rest or name == "install" else ""
+            return MaintenanceCommand("install" if name == "install" else "uninstall", "", kind, now=now)
         case ["record", *rest], [] if rest in ([], ["stop"]) or is_minutes(rest[0]):
             return MaintenanceCommand("record", "".join(rest), now=now)
         case ["forget", ("user" | "chat") as kind], [name]:

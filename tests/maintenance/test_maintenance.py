@@ -52,7 +52,10 @@ COLUMNS = {
     "model": "base_model_id name params meta",
     "model_history": "model_id",
     "access_grant": "resource_type resource_id principal_id",
-    "function": "type is_active:flag meta valves",
+    "prompt": "command user_id name content meta:json",
+    "prompt_history": "prompt_id",
+    "function": "user_id name type is_active:flag is_global:flag content meta valves",
+    "function_history": "function_id",
 }
 """Of the host's tables those that are used, and one that is not."""
 TYPES = {"": sa.Text, "json": sa.JSON, "flag": sa.Boolean}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.host.switches import AUTHOR
 from open_webui_openrouter_pipe.maintenance import pipe as maintenance
 from scripts import build
 from scripts.bundle import builder, loader, verifier
@@ -303,7 +304,7 @@ def test_the_wheel_is_built_beside_the_files(tmp_path: Path) -> None:
 
 def test_maintenance_knows_the_pipe_by_its_frontmatter() -> None:
     """Its author and title are those that the builder writes."""
-    assert (builder.AUTHOR, builder.PIPE.title) == (maintenance.AUTHOR, maintenance.TITLE)
+    assert (builder.AUTHOR, builder.PIPE.title) == (AUTHOR, maintenance.TITLE)
 
 
 def test_the_stub_imports_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
