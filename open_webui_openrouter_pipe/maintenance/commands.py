@@ -145,6 +145,7 @@ WOULD_RECORD: Final = (
     "answer that it is recorded. It ends by itself, at the latest when its files have {megabytes} MB."
 )
 TO_DO_IT: Final = f"To do it, write `{{command}} {_NOW}`."
+UNDONE_BY: Final = "`uninstall shortcuts` undoes it."
 DELETES_RECORDING: Final = "The files of the last recording are deleted: {count}."
 IS_RECORDING: Final = "**It records until {until:%H:%M} UTC.** `record stop` ends it."
 NOT_RECORDING: Final = "Nothing is being recorded."
@@ -218,5 +219,6 @@ def report(command: MaintenanceCommand, counts: Mapping[str, int], remarks: Sequ
         parts = [f"**Done: `{command.text}`.**", table, *remarks]
     else:
         parts = [f"**`{command.text}` would change this. Nothing has been changed yet.**", table, *remarks]
-        parts.append(f"{TO_DO_IT.format(command=command.text)} It cannot be undone.")
+        undone = UNDONE_BY if command.name == "install" else "It cannot be undone."
+        parts.append(f"{TO_DO_IT.format(command=command.text)} {undone}")
     return "\n\n".join(parts)

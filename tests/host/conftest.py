@@ -8,7 +8,14 @@ import pytest
 
 from tests.host.tables import seen_inside
 
-MODULES = ("test_lookups", "test_documents", "test_files", "test_platform", "test_model_rows")
+MODULES = (
+    "test_lookups",
+    "test_documents",
+    "test_files",
+    "test_platform",
+    "test_model_rows",
+    "test_installed",
+)
 
 
 @pytest.fixture(scope="session")
