@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from .host.model_rows import function_id
 from .host.naming import EventEmitter, name_chat
 from .host.native import ChannelWriter, HostEvent, NativeWriter
 from .host.platform import stored_user_valves
-from .host.switches import CHOSEN, chosen_valves
+from .host.switches import CHOSEN, Switch, switched_on
 from .host.tagged_code import TaggedCodeWriter
 from .host.wording import EventCall, page_question, user_language, worded
 from .ports import Failed
@@ -83,8 +83,10 @@ class Pipe:
         """
         language = user_language(__metadata__, __request__)
         try:
-            chosen = chosen_valves(body[CHOSEN]) if CHOSEN in body else {}
-            frozen = self._read_settings(__user__ or {}, as_text(body.get("model")).partition(".")[0], chosen)
+            switched = switched_on(body[CHOSEN]) if CHOSEN in body else ()
+            frozen = self._read_settings(
+                __user__ or {}, as_text(body.get("model")).partition(".")[0], switched
+            )
             ask = page_question(__event_call__, language or ENGLISH)
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__, ask=ask)
         except PipeError as error:
@@ -123,7 +125,7 @@ class Pipe:
         return writer.result(with_output=call.in_chat)
 
     def _read_settings(
-        self, user: Mapping[str, Any], function_id: str, chosen: Mapping[str, str]
+        self, user: Mapping[str, Any], function_id: str, switched: Sequence[Switch]
     ) -> Settings:
         """The settings of a user's call; the user's valves by themselves where the host could not read them."""
         own, user_id = user.get("valves"), as_text(user.get("id"))
@@ -137,8 +139,8 @@ class Pipe:
             _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
         self._report_unreadable()
         valves = self.valves
-        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id, chosen)).encode()
-        read = partial(read_settings, valves, own, user_id=user_id, switched=chosen)
+        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id, switched)).encode()
+        read = partial(read_settings, valves, own, user_id=user_id, switched=switched)
         return self._settings.get_or_compute(key, read)
 
     def _report_unreadable(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -18,7 +18,7 @@ from .conversation.budget import ContextSettings
 from .errors import PipeError
 from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.platform import host_secret
-from .host.switches import SWITCHES
+from .host.switches import Switch
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
 from .money.limits import read_limits
@@ -45,7 +45,6 @@ from .words.lines import notice
 _IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
 """The fields of `image_config`, and the user valves that set them."""
 _MEGABYTE: Final = 1024 * 1024
-_NOTHING: Final[Mapping[str, str]] = {}
 
 _Slice = TypeVar("_Slice")
 
@@ -98,18 +97,16 @@ def read_settings(
     user_valves: UserValves | None = None,
     *,
     user_id: str = "",
-    switched: Mapping[str, str] = _NOTHING,
+    switched: Sequence[Switch] = (),
 ) -> Settings:
     """Freeze the valves into the settings of one request; what its user has `switched` on replaces their valves."""
     given, refused = user_valves or UserValves(), refused_user_valves(valves)
     hidden = {name for name, by in refused.items() if by == "USER_CONTROLS"}
-    wanted = {**given.model_dump(exclude_defaults=True), **switched}
+    wanted = {**given.model_dump(exclude_defaults=True), **{each.valve: each.value for each in switched}}
     own = UserValves.model_construct(**{name: value for name, value in wanted.items() if name not in refused})
     refusal, notices = _lost(valves, sorted(set(given.unreadable) - hidden))
     chosen = combined(valves, own)
-    if off := tuple(
-        notice(f"switch_{each.name}") for each in SWITCHES if each.valve in switched.keys() & hidden
-    ):
+    if off := tuple(notice(f"switch_{each.name}") for each in switched if each.valve in hidden):
         notices = (notice("user_limits_not_followed", names=off), *notices)
     if ignored := [name for name in wanted if name in refused.keys() - hidden]:
         notices = (notice("user_limits_not_followed", names=", ".join(ignored)), *notices)
@@ -152,7 +149,7 @@ def read_settings(
             chosen,
             own,
             _own_key(own.API_KEY, user_id),
-            overrides_effort=switched.get("REASONING_EFFORT") == own.REASONING_EFFORT,
+            overrides_effort=own.REASONING_EFFORT in {each.value for each in switched},
         ),
         user_parameters=frozenset(_words(chosen.USER_PARAMETERS)),
         held_parameters=frozenset(

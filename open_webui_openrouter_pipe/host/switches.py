@@ -60,10 +60,10 @@ SWITCHES: Final = (
 """In the order in which the host runs them, so that of two for one valve the latter counts: that of their ids."""
 
 
-def chosen_valves(given: Any) -> Mapping[str, str]:
-    """Return the user valves that stand for what is on; a caller may have written anything."""
+def switched_on(given: Any) -> tuple[Switch, ...]:
+    """Return what is on, by what stands under `CHOSEN` in a body; a caller may have written anything there."""
     held = as_object(given)
-    return {each.valve: each.value for each in SWITCHES if held.get(each.valve) == each.value}
+    return tuple(each for each in SWITCHES if held.get(each.valve) == each.value)
 
 
 def with_switches(meta: Mapping[str, Any], installed: Container[str], *, thinks: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
 from open_webui_openrouter_pipe.host.model_rows import ModelRowSettings, write_model_rows
 from open_webui_openrouter_pipe.host.platform import platform
-from open_webui_openrouter_pipe.host.switches import SWITCHES, chosen_valves
+from open_webui_openrouter_pipe.host.switches import SWITCHES, switched_on
 from open_webui_openrouter_pipe.maintenance.commands import read_command
 from open_webui_openrouter_pipe.maintenance.pipe import answer
 from open_webui_openrouter_pipe.store.database import Database
@@ -65,13 +65,13 @@ def test_a_filter_notes_the_valve_that_its_switch_stands_for(seen: dict[str, Any
     assert (is_toggle, icon.startswith("data:image/svg+xml,%3Csvg ")) == (True, True)
     noted = {switch.valve: switch.value}
     assert bodies == [{"openrouter_pipe": noted}, {"openrouter_pipe": {"x": 1, **noted}}]
-    assert [dict(chosen_valves(body["openrouter_pipe"])) for body in bodies] == [noted, noted]
+    assert [switched_on(body["openrouter_pipe"]) for body in bodies] == [(switch,), (switch,)]
 
 
 @pytest.mark.parametrize("given", ["yes", None, {"WEB_SEARCH": "off"}, {"API_KEY": "x"}, {"WEB_SEARCH": []}])
 def test_nothing_else_can_be_chosen(given: Any) -> None:
     """A caller may write anything into a body."""
-    assert dict(chosen_valves(given)) == {}
+    assert switched_on(given) == ()
 
 
 # --- in the host
