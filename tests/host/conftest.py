@@ -15,6 +15,7 @@ MODULES = (
     "test_platform",
     "test_model_rows",
     "test_installed",
+    "test_naming",
 )
 
 
