@@ -106,10 +106,9 @@ def read_settings(
     own = UserValves.model_construct(**{name: value for name, value in wanted.items() if name not in refused})
     refusal, notices = _lost(valves, sorted(set(given.unreadable) - hidden))
     chosen = combined(valves, own)
-    if off := tuple(notice(f"switch_{each.name}") for each in switched if each.valve in hidden):
-        notices = (notice("user_limits_not_followed", names=off), *notices)
-    if ignored := [name for name in wanted if name in refused.keys() - hidden]:
-        notices = (notice("user_limits_not_followed", names=", ".join(ignored)), *notices)
+    off = [notice(f"switch_{each.name}") for each in switched if each.valve in hidden]
+    if ignored := (*off, *(name for name in wanted if name in refused.keys() - hidden)):
+        notices = (notice("user_limits_not_followed", names=ignored), *notices)
     if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
         notices = (notice("reasoning_disabled"), *notices)
     return _by_name(
