@@ -48,7 +48,7 @@ FIELDS = (
     "[placeholder='Function Name']",
     "[placeholder='Function Description']",
 )
-NAME, PLAIN_NAME = "OpenAI: GPT-5.2", "Stand-in: plain"
+NAME, PLAIN_NAME = "OpenAI: GPT-5.2", "OpenAI: GPT-4o"
 NAMES = ["Answer fast", "Think harder", "Web search"]
 INTEGRATIONS = (By.ID, "integration-menu-button")
 SWITCHES = (By.CSS_SELECTOR, "[role=menuitemcheckbox]")
