@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -120,7 +120,11 @@ class Assembly:
             ),
             quoted_calls=partial(worker.host.quoted_calls, call),
             commands=self._commands(composer, fitter, spending),
+            name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )
+
+    def _name_chat(self, name: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.worker.own.start(name())
 
     def _commands(self, composer: Composer, fitter: Fitter, spending: Spending) -> CommandRunner:
         """What answers the user's commands."""

@@ -7,7 +7,7 @@ as titles. Source: `functions.py` and `utils/chat_id.py` of Open WebUI 0.12.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,10 +17,13 @@ from ..history.reading import erase_commands, find_commands
 from ..ports import RequestOrigin
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import Language, notice
+from .switches import CHOSEN
 
 _CHANNEL_PREFIX = "channel:"
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", _CHANNEL_PREFIX)
-_NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id", "session_id", "id"})
+_NOT_PARAMETERS = frozenset(
+    {"model", "messages", "stream", "metadata", "chat_id", "session_id", "id", CHOSEN}
+)
 _CHOSEN_TOOLS = frozenset(
     {
         *("search_web", "fetch_url", "generate_image", "edit_image", "execute_code", "play_animation"),
@@ -111,6 +114,8 @@ class Call:
     """Whether the user is in a call, in which the answer is read aloud."""
     ask: Callable[[str, str], Awaitable[bool | None]] | None = None
     """Asks the user a question on the page; None where there is no page."""
+    name_chat: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Has the chat named by the message that is answered, where it began with a command; None where no page asks."""
     time_zone: str = ""
     """The user's time zone by its IANA name, as their browser gives it."""
     written_prompts: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ import time
 import uuid
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final, Literal, Protocol
@@ -29,6 +29,7 @@ from typing import Any, Final, Literal, Protocol
 from ..ports import Model
 from ..responses.values import as_object, as_text, read_json
 from .call import Call
+from .switches import AUTHOR, SWITCHES, with_switches
 
 AccessFor = Literal["new", "all"]
 Grant = tuple[str, ...]
@@ -397,12 +398,27 @@ async def write_model_rows(function_id: str, models: Sequence[Model], settings: 
 
     await asyncio.to_thread(compare)  # icons are drawn
     grants = await _grants(settings.access)
+    if missing and (installed := await _installed_switches()):
+        missing = {
+            row_id: replace(info, meta=with_switches(info.meta, installed, thinks=by_row_id[row_id].reasons))
+            for row_id, info in missing.items()
+        }
     if missing and (settings.sync_info or grants):
         await _create(missing, function_id, grants)
     for row_id, fields in outdated.items():
         await _update(row_id, fields)
     if settings.access_for == "all":
         await _set_access([row_id for row_id in by_row_id if rows.get(row_id)], grants)
+
+
+async def _installed_switches() -> frozenset[str]:
+    """The ids of the filters that are ours, switched on or off."""
+    from open_webui.models.functions import Functions
+
+    found = [await Functions.get_function_by_id(each.id) for each in SWITCHES]
+    return frozenset(
+        each.id for each in found if each and as_object(each.meta.manifest).get("author") == AUTHOR
+    )
 
 
 async def _read_rows(function_id: str) -> dict[str, RowInfo | None]:

@@ -93,8 +93,8 @@ def rename_setting(value: Any, new_id: NewId) -> Any:
     return rename_ids(value, new_id, key="models")
 
 
-CommandName = Literal["help", "move", "forget", "record", "update", "uninstall"]
-Object = Literal["", "connection", "user", "chat"]
+CommandName = Literal["help", "move", "forget", "record", "update", "install", "uninstall"]
+Object = Literal["", "connection", "user", "chat", "shortcuts"]
 """What the name behind a command is the name of, where that is not a function."""
 
 _NOW: Final = "now"
@@ -110,7 +110,10 @@ I change nothing before I have told you what I would change. Write one of these:
 | `record`, `record stop` | says whether it records, and where the files are; ends it at once |
 | `update`, `update back` | looks for a newer release and says what is new; goes back to what ran before |
 | `forget user ID`, `forget chat ID` | removes what is kept of a user or a chat: reasoning, summaries, costs |
-| `uninstall` | removes the tables, the marks in chats, and everything else that is kept |
+| `install shortcuts` | installs switches beside the message field (answer fast, think harder, web search), and the \
+chat's commands in the list that opens when somebody types `/` |
+| `uninstall shortcuts` | removes these again |
+| `uninstall` | removes the tables, the marks in chats, the shortcuts, and everything else that is kept |
 
 Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
 backup of the database before, and choose a time when nobody chats.
@@ -146,6 +149,7 @@ WOULD_RECORD: Final = (
     "answer that it is recorded. It ends by itself, at the latest when its files have {megabytes} MB."
 )
 TO_DO_IT: Final = f"To do it, write `{{command}} {_NOW}`."
+UNDONE_BY: Final = "`uninstall shortcuts` undoes it."
 DELETES_RECORDING: Final = "The files of the last recording are deleted: {count}."
 IS_RECORDING: Final = "**It records until {until:%H:%M} UTC.** `record stop` ends it."
 NOT_RECORDING: Final = "Nothing is being recorded."
@@ -177,8 +181,9 @@ def read_command(text: str) -> MaintenanceCommand:
     now = len(words) > 1 and words[-1].lower() == _NOW
     words = words[:-1] if now else words
     match [word.lower() for word in words[:2]], words[2:]:
-        case ["uninstall"], []:
-            return MaintenanceCommand("uninstall", now=now)
+        case [("install" | "uninstall") as name, *rest], [] if rest in ([], ["shortcuts"]):
+            kind: Object = "shortcuts" if rest or name == "install" else ""
+            return MaintenanceCommand("install" if name == "install" else "uninstall", "", kind, now=now)
         case [("record" | "update") as name, *rest], [] if _is_word_of(name, "".join(rest)):
             named: CommandName = "record" if name == "record" else "update"
             return MaintenanceCommand(named, "".join(rest), now=now)
@@ -226,5 +231,6 @@ def report(command: MaintenanceCommand, counts: Mapping[str, int], remarks: Sequ
         parts = [f"**Done: `{command.text}`.**", table, *remarks]
     else:
         parts = [f"**`{command.text}` would change this. Nothing has been changed yet.**", table, *remarks]
-        parts.append(f"{TO_DO_IT.format(command=command.text)} It cannot be undone.")
+        undone = UNDONE_BY if command.name == "install" else "It cannot be undone."
+        parts.append(f"{TO_DO_IT.format(command=command.text)} {undone}")
     return "\n\n".join(parts)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from ..errors import UpdateRefused
 from ..host.function_code import HostFunctionCode
 from ..host.platform import SECRET_FILE, Platform, platform
+from ..host.switches import AUTHOR
 from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
 from ..responses.values import as_list, as_object
 from . import commands
@@ -20,18 +21,22 @@ from .commands import MaintenanceCommand, Renaming, read_command, report
 from .host_tables import HostRow, HostTables
 from .moving import move
 from .removal import forget, remove
+from .shortcuts import install, remove_shortcuts
 from .updates import FOLDER as REPLACED
 from .updates import Updates
 
-AUTHOR: Final = "the open-webui-openrouter-pipe authors"
 TITLE: Final = "OpenRouter"
-"""By these, in its frontmatter, the pipe is known under whatever id it was installed."""
+"""By this and our name, in its frontmatter, the pipe is known under whatever id it was installed."""
 
 _CACHE_FOLDER: Final = "openrouter_pipe"
 
 _AFTER_MOVING: Final = (
     "Reload the page, and look at some of the chats: they go on with `{target}`. Then what they left can be deleted "
     "or switched off."
+)
+_AFTER_INSTALLING: Final = (
+    "Reload the page. The switches are in the menu of integrations below the message field; one that is on stands "
+    "beside it, for this chat, until it is pressed again. They do what USER_CONTROLS lets users set."
 )
 _AFTER_REMOVAL: Final = (
     "What is left is to delete the functions, this one too, under Admin Panel → Functions. Restart Open WebUI before "
@@ -110,7 +115,7 @@ async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequenc
     """Carry out a command, or report what it would do; `model_ids` are those that the host offers."""
     tables = HostTables(host.engine, host.schema, writes=command.now)
     await tables.open()
-    functions = await tables.rows("function", "id", "is_active", "type", "meta")
+    functions = await tables.rows("function", "id", "user_id", "is_active", "type", "meta")
     ours = [row["id"] for row in functions if _is_ours(row)]
     match command.name:
         case "move":
@@ -121,6 +126,8 @@ async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequenc
             return report(command, forgotten, [_AFTER_FORGETTING] if is_done else [])
         case "record":
             return await asyncio.to_thread(_record, command, host)
+        case "install":
+            return await _install(command, tables, functions)
         case "uninstall":
             return await _uninstall(command, host, tables, functions)
         case "help" | "update":
@@ -157,6 +164,15 @@ async def _move(
     return report(command, moved, remarks if command.now else [])
 
 
+async def _install(command: MaintenanceCommand, tables: HostTables, functions: Sequence[HostRow]) -> str:
+    ours = {row["id"]: row["user_id"] for row in functions if _is_ours(row)}
+    if not (target := _target(functions)):
+        return commands.NO_TARGET
+    installed, remarks = await install(tables, functions, ours[target], ours)
+    is_done = command.now and any(installed.values())
+    return report(command, installed, [*remarks, _AFTER_INSTALLING] if is_done else remarks)
+
+
 def _record(command: MaintenanceCommand, host: Platform) -> str:
     folder = host.cache_folder / _CACHE_FOLDER / FOLDER
     recordings, now = Recordings(folder), time.time()
@@ -177,6 +193,8 @@ def _record(command: MaintenanceCommand, host: Platform) -> str:
 async def _uninstall(
     command: MaintenanceCommand, host: Platform, tables: HostTables, functions: Sequence[HostRow]
 ) -> str:
+    if command.object == "shortcuts":
+        return report(command, await remove_shortcuts(tables, functions), [])
     ours = [row for row in functions if _is_ours(row)]
     if not ours:
         return commands.NO_FUNCTION_LEFT
@@ -187,7 +205,8 @@ async def _uninstall(
     files = (host.cache_folder / _CACHE_FOLDER, host.cache_folder.parent / SECRET_FILE)
     bases = [str(row["base_model_id"]) for row in await tables.rows("model", "id", "base_model_id")]
     presets = sum(base.partition(".")[0] in ids for base in bases)
-    removed = await remove(tables, ids, redis=host.redis, files=files)
+    removed = await remove_shortcuts(tables, functions)
+    removed |= await remove(tables, ids, redis=host.redis, files=files)
     remarks = [_PRESETS_STAY.format(count=presets)] if presets else []
     return report(command, removed, [*remarks, _AFTER_REMOVAL] if command.now else remarks)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from typing import assert_never
 
 from ..context.report import ChatRecord, ContextReport, context_text, report_context, reported_summaries
 from ..conversation.conversation import Conversation
 from ..conversation.slash import (
+    COMMANDS,
     Aim,
     Command,
     Compact,
@@ -24,6 +25,7 @@ from ..conversation.slash import (
     Restore,
     SetAim,
     ShowContext,
+    Unknown,
     commanded_aims,
     covers,
 )
@@ -36,9 +38,6 @@ from ..responses.effects import TextDelta, answer_of
 from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
-
-_NAMES: Final = ("context", "compact", "restore", "discard", "aim")
-"""The commands that the help lists, each by the line `help_{name}`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -91,15 +90,16 @@ class CommandRunner:
             case Help():
                 text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
             case Misused(name):
-                usage = notice(f"help_{name}" if name in _NAMES else "help_title")
-                text = notice("command_misused", name=name, usage=usage)
+                text = notice("command_misused", name=name, usage=notice(f"help_{name}"))
+            case Unknown(name, nearest):
+                text = notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
             case _:
                 assert_never(command)
         return text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
         yield from (notice("help_title"), "")
-        yield from (notice("list_item", line=notice(f"help_{name}")) for name in _NAMES)
+        yield from (notice("list_item", line=notice(f"help_{name}")) for name in COMMANDS)
         yield from ("", notice("help_aim_now", aim=self._aim(conversation)))
         if self.only_draws:
             yield from ("", notice("help_drawing"))

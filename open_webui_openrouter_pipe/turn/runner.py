@@ -175,6 +175,8 @@ class TurnRunner:
     """Names of the host's own tools, which a request can do without."""
     quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the calls in texts that their models wrote as text; None where that is not known."""
+    name_chat: Callable[[], object] | None = None
+    """Begins to name a chat by its first message that is no command; None where it has no name."""
     shown_from_seconds: float = 1.0
     """A wait for the attachments that is shorter is hardly noticed."""
 
@@ -198,6 +200,10 @@ class TurnRunner:
             conversation = await self._with_attachments(self._build(history, loaded, steady))
             await self.commands.answer(history.asked, conversation)
             return
+        if self.name_chat and history.commands and len(history.turns) == 1:
+            turn = f"{self.origin.chat_id}\n{self.origin.message_id}\nname"
+            if self.memory.tried.add(self.origin.user_id, [turn]):  # once, in a turn of several rounds
+                self.name_chat()
         messages = len(self.messages)
         while True:
             built, answer = await self._ask(history, loaded, steady)

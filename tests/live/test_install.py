@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,10 @@ from typing import Any
 
 import pytest
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from open_webui_openrouter_pipe import __version__
+from open_webui_openrouter_pipe.conversation.slash import COMMANDS
 from scripts import build
 from scripts.bundle import builder, verifier
 from scripts.bundle.loader import PACKED
@@ -48,6 +50,11 @@ FIELDS = (
     "[placeholder='Function Name']",
     "[placeholder='Function Description']",
 )
+NAME, PLAIN_NAME = "OpenAI: GPT-5.2", "OpenAI: GPT-4o"
+NAMES = ["Answer fast", "Think harder", "Web search"]
+INTEGRATIONS = (By.ID, "integration-menu-button")
+SWITCHES = (By.CSS_SELECTOR, "[role=menuitemcheckbox]")
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 ICONS = "return [...document.querySelectorAll('[role=option] img')].every(each => each.naturalWidth > 0)"
 PASTE = """
 const [text] = arguments, field = document.querySelector('.cm-content');
@@ -406,3 +413,116 @@ def test_models_have_rows_and_are_opened_to_everybody(
             page.pick_model(models[CLAUDE]["name"])
             page.send("Good morning")
             assert "You said: Good morning" in page.wait_for_answer()
+
+
+# --- shortcuts
+
+
+def typed(page: Browser, text: str, enters: int) -> str:
+    """Type a message and press Enter so often; the answer."""
+    before, field = page.message_ids(), page.find(By.ID, "chat-input")
+    field.send_keys(text)
+    if enters > 1:
+        page.find(By.ID, "suggestions-container")
+    for _ in range(enters):
+        assert page.message_ids() == before
+        page.find(By.ID, "chat-input").send_keys(Keys.ENTER)
+        page.wait(lambda: not page.driver.find_elements(By.ID, "suggestions-container"))
+    page.wait(lambda: len(page.message_ids()) > len(before))
+    return page.wait_for_answer()
+
+
+@pytest.fixture
+def maintenance(admin: Account, release: Path) -> Iterator[Callable[[str], str]]:
+    """What OpenRouter maintenance answers to a command; the function is deleted after the test."""
+    content = (release / f"{builder.MAINTENANCE.id}.py").read_text("utf-8")
+    admin.api.install_function(builder.MAINTENANCE.id, builder.MAINTENANCE.title, content)
+    admin.api.models()
+
+    def ask(text: str) -> str:
+        messages = [{"role": "user", "content": text}]
+        return str(admin.complete(builder.MAINTENANCE.id, messages)["choices"][0]["message"]["content"])
+
+    yield ask
+    ask("uninstall shortcuts now")
+    admin.api.delete(f"/api/v1/functions/id/{builder.MAINTENANCE.id}/delete")
+    admin.api.models()
+
+
+@pytest.mark.browser
+def test_every_command_arrives_and_is_listed_once_it_is_installed(
+    admin: Account, maintenance: Callable[[str], str], page: Browser, standin: StandIn
+) -> None:
+    """Typed bare; then picked from the page's list with one more Enter. None costs anything; a question names it."""
+    page.log_in(admin)
+    page.pick_model(NAME)
+    standin.reset()
+    answers = {name: typed(page, f"/{name}", 1) for name in (*COMMANDS, "foo")}
+    assert "There is no command" in answers["foo"]
+    assert all(answers.values())
+    assert "Done" in maintenance("install now")
+    page.new_chat()
+    field = page.find(By.ID, "chat-input")
+    field.send_keys("/")
+    page.wait(lambda: "OpenRouter: " in page.find(By.ID, "suggestions-container").text)
+    shown = page.find(By.ID, "suggestions-container").text.splitlines()
+    assert {*COMMANDS} <= {*shown}
+    page.screenshot("shortcuts-commands")
+    field.send_keys(Keys.BACKSPACE)
+    picked = {name: typed(page, f"/{name}", 2) for name in COMMANDS}
+    assert picked["help"] == answers["help"]
+    assert [request.path for request in standin.responses] == []
+    page.send("What do otters eat?")
+    page.wait_for_answer()
+    page.wait(lambda: "Otters" in page.driver.title)
+    maintenance("uninstall shortcuts now")
+    page.new_chat()
+    page.find(By.ID, "chat-input").send_keys("/")
+    page.find(By.ID, "suggestions-container")
+    assert "OpenRouter: " not in page.find(By.ID, "suggestions-container").text
+
+
+@pytest.mark.browser
+def test_a_user_switches_beside_the_message_field(
+    host: OpenWebUI, admin: Account, maintenance: Callable[[str], str], page: Browser, standin: StandIn
+) -> None:
+    """Where it is installed, and for models that think; what is on holds for the messages that are sent meanwhile."""
+    admin.api.set_valves("openrouter", {"NEW_MODEL_ACCESS": "public", "MODEL_ACCESS_APPLIES_TO": "all"})
+    admin.api.models()
+    user = host.add_user("switcher")
+    user.api.post("/api/v1/users/user/settings/update", {"ui": {"showChangelog": False}})
+    wait_until(lambda: MODEL in user.api.models())
+    assert "Done" in maintenance("install now")
+    page.log_in(user)
+
+    def switches(name: str) -> list[str]:
+        page.new_chat()
+        page.pick_model(name)
+        page.click(*INTEGRATIONS)
+        page.find(*SWITCHES)
+        return [each.text for each in page.driver.find_elements(*SWITCHES) if each.text in NAMES]
+
+    assert switches(PLAIN_NAME) == NAMES[-1:]
+    assert switches(NAME) == NAMES
+    for each in page.driver.find_elements(*SWITCHES):
+        if each.text in NAMES[1:]:
+            each.click()
+    page.screenshot("shortcuts-menu")
+    standin.reset()
+    page.send("What is new about otters?")
+    page.wait_for_answer()
+    page.screenshot("shortcuts-on")
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    page.screenshot("shortcuts-on-phone")
+    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    for name in NAMES[1:]:
+        page.click(By.XPATH, f"//button[.//img[@alt='{name}']]")
+    page.send("And seals?")
+    page.wait_for_answer()
+    bodies = [each.body for each in standin.responses if "session_id" in each.body]
+    assert [body["reasoning"].get("effort") for body in bodies] == ["high", None]
+    searches = [any("web_search" in tool["type"] for tool in body["tools"]) for body in bodies]
+    assert searches == [True, False]
+    maintenance("uninstall shortcuts now")
+    page.new_chat()
+    assert not [each for each in page.driver.find_elements(*SWITCHES) if each.text in NAMES]

@@ -153,7 +153,7 @@ def test_tools_prompts_and_commands(admin: Account, page: Browser, standin: Stan
     page.find(*field).send_keys(Keys.ENTER)
     page.wait_for_text("The same as text")  # folded, below the page
     page.screenshot("command-context")
-    assert "/compact" in say(page, "/help")
+    assert "/summarize" in say(page, "/help")
     assert standin.responses == []
     for name in prompts:
         admin.api.delete(f"/api/v1/prompts/id/{name}/delete")

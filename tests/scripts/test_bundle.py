@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import UpdateRefused
+from open_webui_openrouter_pipe.host.switches import AUTHOR
 from open_webui_openrouter_pipe.maintenance import pipe as maintenance
 from open_webui_openrouter_pipe.maintenance.releases import check_file, check_signature, read_release
 from scripts import build
@@ -326,7 +327,7 @@ def test_the_wheel_is_built_beside_the_files(tmp_path: Path) -> None:
 
 def test_maintenance_knows_the_pipe_by_its_frontmatter() -> None:
     """Its author and title are those that the builder writes."""
-    assert (builder.AUTHOR, builder.PIPE.title) == (maintenance.AUTHOR, maintenance.TITLE)
+    assert (builder.AUTHOR, builder.PIPE.title) == (AUTHOR, maintenance.TITLE)
 
 
 def test_the_stub_imports_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
