@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.request import getproxies
@@ -20,7 +21,7 @@ from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.platform import host_secret
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
-from .money.limits import read_limits
+from .money.limits import find_zone, read_limits
 from .openrouter.client import ClientSettings
 from .openrouter.controls import ControlSettings, price_text
 from .openrouter.offer import OfferSettings, read_filters, read_variants
@@ -133,7 +134,11 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
             SpendingSettings,
             chosen,
             confirm_dollars=chosen.CONFIRM_ABOVE_DOLLARS,
-            limits=replace(read_limits(chosen.SPENDING_LIMITS), counts=chosen.LIMITS_COUNT),
+            limits=replace(
+                read_limits(chosen.SPENDING_LIMITS),
+                counts=chosen.LIMITS_COUNT,
+                zone=find_zone(chosen.TIME_ZONE) or UTC,
+            ),
             own_key=bool(own.API_KEY),
         ),
         controls=_controls(chosen, own, _own_key(own.API_KEY, user_id)),

@@ -333,6 +333,7 @@ class Valves(ValveFields):
     MODEL_ACCESS_APPLIES_TO: AccessFor = valve("new")
     REASONING_EFFORT: Literal["default", Effort] = valve("default")
     SPENDING_LIMITS: str = valve("", protects=True)
+    TIME_ZONE: str = valve("UTC")
     CONFIRM_ABOVE_DOLLARS: float = valve(0.0, ge=0)
     COST_LINE: CostLine = valve("forecast")
     CONTEXT_STRATEGY: Strategy = valve("summarize")

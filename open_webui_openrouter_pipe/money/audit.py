@@ -6,8 +6,9 @@ The fields of `Bill` are the one list of columns, of the type that they are anno
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ..conversation.budget import ContextOverflow, WindowTooSmall
 from ..planning.plan import Plan, Step
@@ -88,6 +89,10 @@ class ChatSpending:
     saved: float = 0.0
     provider_cost: float = 0.0
 
+
+UsageRow: TypeAlias = Sequence[Any]
+"""What was spent: by which of the next columns it is added up ("row" for all of them), day since 1970 in a time zone,
+account, model and kind of failure, 0 or "" in those that it is not added up by; then the sums of `ChatSpending`."""
 
 AUDIT_COLUMNS: Final = tuple(
     column for column in fields(Bill) if column.name not in {"requests", "accounts", "hold"}

@@ -114,8 +114,9 @@ Row = TypeVar("Row", bound=SealedRow | SummaryRow | PromptRow)
 class Tables:
     """The tables, as queries use them; `ledger` is by user and chat, `version` holds what versions there have been.
 
-    `spending` are dollars by account and by day (since 1970, UTC): what limits go by. `hold` is what running requests
-    may cost at most, until they are billed.
+    `usage` is by account, quarter of an hour since 1970, model and kind of failure ("" for none): what limits and
+    `/spending` go by. `spending` are dollars by account and by day since 1970 in UTC, as releases without `usage` count
+    them. `hold` is what running requests may cost at most, until they are billed.
     """
 
     artifact: sa.Table
@@ -126,6 +127,7 @@ class Tables:
     version: sa.Table
     ledger: sa.Table
     spending: sa.Table
+    usage: sa.Table
     hold: sa.Table
     prompt: sa.Table
 
@@ -179,6 +181,18 @@ def define_tables(schema: str | None) -> Tables:
         ),
         spending=define(
             "spending", {"account": "str", "day": "int", "cost": "float", "provider_cost": "float"}, key=2
+        ),
+        usage=define(
+            "usage",
+            {
+                "account": "str",
+                "quarter": "int",
+                "model": "str",
+                "failure": "str",
+                **_types(ChatSpending),
+            },
+            key=4,
+            index=("quarter",),
         ),
         hold=define("hold", {"account": "str", "id": "str", "amount": "float", "until": "int"}, key=2),
         prompt=define("prompt", _types(PromptRow), key=3, index=used),

@@ -266,7 +266,7 @@ class SpendingServices:
         if not under:
             return None
         try:
-            return nearest(under, await self.ledger.sums([each.account for each in under]))
+            return nearest(under, await self.ledger.sums([each.account for each in under], under[0].zone))
         except StoreError as error:
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
 
@@ -278,7 +278,7 @@ class SpendingServices:
             whose=notice(f"limit_of_{'user' if limit.scope == 'each' else limit.scope}", group=limit.group),
             amount=dollars(limit.dollars),
             period=notice(f"period_{limit.period}"),
-            when=time_text(period_end(limit.period, now), now, zone),
+            when=time_text(period_end(limit.period, now, state.zone), now, zone),
         )
 
 
