@@ -355,7 +355,9 @@ def test_days_and_months_are_those_of_the_zone(zone: str, start: str, end: str, 
     assert period_end("month", NOON + 31 * 86_400, UTC) == datetime(2027, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("name", ["Berlin", "America", "../etc/passwd", "/etc/localtime", "Europe/Berlin\0", "é"])
+@pytest.mark.parametrize(
+    "name", ["Berlin", "America", "../etc/passwd", "/etc/localtime", "Europe/Berlin\0", "é"]
+)
 def test_what_is_no_zone_is_none(name: str) -> None:
     """Also what is a folder, a path or no name at all."""
     assert find_zone(name) is None
