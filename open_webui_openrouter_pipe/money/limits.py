@@ -171,8 +171,8 @@ def limits_of(
             found += [(limit, f"group:{group.id}") for group in groups if group.name == limit.group]
         elif (limit.group in names) if limit.scope == "each" else (limit.period not in own_periods):
             found.append((limit, f"{USER}{user_id}"))
-    counted = {"counts": limits.counts, "zone": limits.zone}
-    return tuple(AccountLimit(limit, account, **counted) for limit, account in found)
+    counts, zone = limits.counts, limits.zone
+    return tuple(AccountLimit(limit, account, counts=counts, zone=zone) for limit, account in found)
 
 
 @dataclass(frozen=True, slots=True)
