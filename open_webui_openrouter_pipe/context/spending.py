@@ -15,8 +15,8 @@ from io import StringIO
 from typing import Any, Final, NamedTuple, get_args
 
 from ..errors import FailureKind
-from ..money.audit import ChatSpending, UsageRow
-from ..money.limits import USER, AccountLimit, Person, next_month
+from ..money.audit import REPORTED_SUMS, ChatSpending, UsageRow
+from ..money.limits import EPOCH, USER, AccountLimit, Person, next_month
 from ..money.prices import dollars
 from ..words.lines import Say, notice
 from .frame import document, escaped, paragraph, table
@@ -28,18 +28,8 @@ MAX_ROWS: Final = 200
 """Of a table; the others are added up in its last row."""
 MAX_TEXT_ROWS: Final = 20
 
-_EPOCH: Final = date(1970, 1, 1)
 _FORMULA: Final = tuple("=+-@\t\r")
 """What a spreadsheet would calculate a cell from that begins so."""
-_FILE_SUMS: Final = (
-    "requests",
-    "input_tokens",
-    "cached_tokens",
-    "output_tokens",
-    "cost",
-    "provider_cost",
-    "saved",
-)
 _COLUMNS: Final = (
     "context_page_cost",
     "spending_requests",
@@ -107,12 +97,16 @@ def report_spending(
     parts = defaultdict[str, dict[str, ChatSpending]](dict)
     groups, users = (defaultdict[str, list[ChatSpending]](list) for _ in range(2))
     by_day, rows = dict[date, ChatSpending](), list[SpentRow]()
-    for by, number, account, model, failure, *sums in found:
-        spent, day = ChatSpending(*sums), _EPOCH + timedelta(days=number)
-        user_id = account.removeprefix(USER)
+    for row in found:
+        spent, by, day = row.spent, row.by, EPOCH + timedelta(days=row.day)
+        if not spent.requests:  # of an earlier day of this month
+            continue
+        user_id = row.account.removeprefix(USER)
         person = people.get(user_id) if of_all else None
         if by == "row":
-            rows.append(SpentRow(day, person.name if person else "", user_id if of_all else "", model, spent))
+            rows.append(
+                SpentRow(day, person.name if person else "", user_id if of_all else "", row.model, spent)
+            )
         elif by == "day":
             by_day[day] = spent
         elif by == "account":
@@ -120,7 +114,7 @@ def report_spending(
             for group in {each.name for each in person.groups} if person and person.groups else {""}:
                 groups[group].append(spent)
         else:
-            parts[by][model or failure] = spent
+            parts[by][row.model or row.failure] = spent
     named = [(people[user_id].name if user_id else "", _total(spent)) for user_id, spent in users.items()]
     failures = {kind: spent.requests for kind, spent in parts["failure"].items()}
     length = (days[1] - days[0]).days + 1
@@ -134,7 +128,7 @@ def report_spending(
         _dearest(named) if of_all else (),
         _dearest((name, _total(spent)) for name, spent in groups.items()) if {*groups} - {""} else (),
         _dearest(parts["model"].items()),
-        sorted(failures.items(), key=lambda each: -each[1]),
+        sorted(failures.items(), key=lambda each: (-each[1], each[0])),
         sorted(limits, key=lambda each: -each[1].share),
         rows,
     )
@@ -341,7 +335,7 @@ def spending_file(report: SpendingReport) -> str:
     of_user = ("user", "user_id") if report.of_all else ()
     file = StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(("day", *of_user, "model", *_FILE_SUMS))
+    writer.writerow(("day", *of_user, "model", *REPORTED_SUMS))
     for row in report.rows:
         names = (row.user, row.user_id, row.model) if report.of_all else (row.model,)
         writer.writerow((row.day, *map(_cell_text, names), *_file_sums(row.spent)))
@@ -357,7 +351,7 @@ def _values(spent: ChatSpending) -> list[Any]:
 
 
 def _file_sums(spent: ChatSpending) -> Iterator[str]:
-    for name in _FILE_SUMS:
+    for name in REPORTED_SUMS:
         value = getattr(spent, name)
         yield f"{value:.6f}" if isinstance(value, float) else str(value)
 

@@ -35,6 +35,7 @@ NEAR_SHARE: Final = 0.8
 """From this share of a limit on, the cheaper path is taken."""
 QUARTER_SECONDS: Final = 15 * 60
 DAY_QUARTERS: Final = 96
+EPOCH: Final = date(1970, 1, 1)
 _NAMED: Final[tuple[tuple[str, Scope], ...]] = (("each of ", "each"), ("group ", "group"))
 _AMOUNT: Final = re.compile(
     r"\$?(?<![\d.])(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})\s{0,9}(?:/|\bper\b|\ba\b)\s{0,9}(day|month)\b",

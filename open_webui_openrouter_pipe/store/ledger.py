@@ -8,6 +8,7 @@ by itself, for workers that die.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -19,9 +20,10 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError, StoreUnavailable
-from ..money.audit import Bill, ChatSpending, UsageRow
+from ..money.audit import REPORTED_SUMS, Bill, ChatSpending, UsageRow
 from ..money.limits import (
     DAY_QUARTERS,
+    EPOCH,
     QUARTER_SECONDS,
     USER,
     AccountLimit,
@@ -83,11 +85,13 @@ class SpendingLedger(BatchWriter[Bill]):
     async def usage(self, days: tuple[date, date], zone: tzinfo, account: str) -> Sequence[UsageRow]:
         """Add up all from one day to another in a time zone, of one user's account or, for "", of all users'.
 
-        First by day, account, model and failure; this is added up once more by each of them, in the database. Also has
-        the dearest rows by all of them. Raises StoreError.
+        The database adds up by all columns, and that once more by each of them; of the rows by all columns it returns
+        the dearest. Raises StoreError.
         """
-        first, end = (first_quarter(day, zone) for day in (days[0], days[1] + timedelta(days=1)))
-        usage, changes = self._usage.c, reversed(clock_changes(first, end, zone))
+        month = days[1].replace(day=1)
+        begin, end = min(days[0], month), days[1] + timedelta(days=1)
+        first, last = first_quarter(begin, zone), first_quarter(end, zone)
+        usage, changes = self._usage.c, reversed(clock_changes(first, last, zone))
         ahead = sa.case(*((usage.quarter >= quarter, quarters) for quarter, quarters in changes), else_=0)
         columns = (
             ((usage.quarter + ahead) // DAY_QUARTERS).label("day"),
@@ -97,16 +101,17 @@ class SpendingLedger(BatchWriter[Bill]):
         )
         beginning = sa.func.substr(usage.account, 1, len(USER))
         of_users = usage.account == account if account else beginning == USER
+        # PostgreSQL is slow in adding up whole numbers
+        sums = (sa.func.sum(sa.cast(usage[name], sa.Double)).label(name) for name in REPORTED_SUMS)
         whole = (
-            sa.select(*columns, *_added(usage))
-            .where(usage.quarter >= first, usage.quarter < end, of_users)
+            sa.select(*columns, *sums)
+            .where(usage.quarter >= first, usage.quarter < last, of_users)
             .group_by(*columns)
             .cte("whole")
         )
-        dearest = sa.select(sa.literal("row"), whole).where(whole.c.failure == "")
-        dearest = dearest.order_by(sa.desc(whole.c.cost + whole.c.provider_cost)).limit(MAX_REPORTED_ROWS)
-        parts = (_part(whole, by) for by in ("day", "account", "model", "failure"))
-        return await self._database.fetch(sa.union_all(*parts, sa.select(dearest.subquery())))
+        numbers = [(day - EPOCH).days for day in (days[0], days[1], month)]
+        found = await self._database.fetch(_report(whole, usage, *numbers))
+        return await asyncio.to_thread(lambda: [*map(UsageRow._make, found)])
 
     async def hold(self, hold: str, amount: float, under: Sequence[AccountLimit]) -> bool:
         """Hold the most that a request may cost, if it may begin under these limits. Raises StoreError."""
@@ -201,20 +206,35 @@ class SpendingLedger(BatchWriter[Bill]):
         return sa.select(both.c.account, *sums).group_by(both.c.account)
 
 
-def _added(columns: Any) -> list[sa.ColumnElement[Any]]:
-    """Return the sums of the columns; PostgreSQL would make them of another type."""
-    sums = ((name, columns[name]) for name in _CHAT_SUMS)
-    return [sa.cast(sa.func.sum(column), column.type).label(name) for name, column in sums]
+def _report(whole: sa.CTE, types: Any, first: int, last: int, month: int) -> sa.CompoundSelect[Any]:
+    """Return the query for the rows of a report: the dearest of those by all columns, and sums by each."""
+    columns, none = whole.c, sa.literal(0.0, sa.Double)
+    answered, reported = columns.failure == "", columns.day >= first
+    nothing = [sa.literal(0, sa.BigInteger), *[sa.literal("")] * 3]
 
+    def typed(value: Any, name: str) -> sa.ColumnElement[Any]:
+        return sa.cast(value, types[name].type).label(name)
 
-def _part(whole: sa.CTE, by: str) -> sa.Select[Any]:
-    """Add up by one column: of what has failed by its kind, of the rest by any other."""
-    nothing = {"day": sa.literal(0, sa.BigInteger)}
+    def added(by: str, which: sa.ColumnElement[bool]) -> sa.Select[Any]:
+        names = zip(("day", "account", "model", "failure"), nothing, strict=True)
+        key = [columns[name] if name == by else other for name, other in names]
+        sums = [
+            typed(sa.func.sum(sa.case((reported, columns[name]), else_=none)), name) for name in REPORTED_SUMS
+        ]
+        of_limits = [
+            sa.func.sum(sa.case((within, cost), else_=none))
+            for cost in (columns.cost, columns.provider_cost)
+            for within in (columns.day == last, columns.day >= month)
+        ]
+        return sa.select(sa.literal(by), *key, *sums, *of_limits).where(which).group_by(columns[by])
+
+    parts = [added(by, answered) for by in ("day", "account", "model")]
     names = ("day", "account", "model", "failure")
-    columns = [whole.c[each] if each == by else nothing.get(each, sa.literal("")) for each in names]
-    failed = whole.c.failure != ""
-    rows = sa.select(sa.literal(by), *columns, *_added(whole.c)).group_by(whole.c[by])
-    return rows.where(failed if by == "failure" else ~failed)
+    rows = sa.select(sa.literal("row").label("by"), *(columns[name] for name in names))
+    rows = rows.add_columns(*(typed(columns[name], name) for name in REPORTED_SUMS))
+    rows = rows.add_columns(*(none.label(f"none_{at}") for at in range(4))).where(answered, reported)
+    dearest = rows.order_by(sa.desc(columns.cost + columns.provider_cost)).limit(MAX_REPORTED_ROWS)
+    return sa.union_all(*parts, added("failure", ~answered), sa.select(dearest.subquery()))
 
 
 def _sums(found: Sequence[sa.Row[Any]]) -> Mapping[str, AccountSums]:

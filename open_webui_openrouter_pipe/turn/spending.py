@@ -36,18 +36,27 @@ class SpendingReader:
         days = days_of(period, today)
         found = await ledger.usage(days, zone, "" if self.is_admin else f"{USER}{self.user_id}")
         people = await self.people() if self.is_admin else await self._reader()
-        under = await asyncio.to_thread(self._under, people) if self.limits.limits else ()
-        accounts = sorted({each.account for _, each in under})
-        sums = await ledger.sums(accounts, zone) if accounts else {}
+        under: Sequence[tuple[str, AccountLimit]] = ()
+        if self.limits.limits and days[1] == today:
+            under = await asyncio.to_thread(self._under, people)
+        shared = sorted({each.account for _, each in under if not each.account.startswith(USER)})
+        of_shared = await ledger.sums(shared, zone) if shared else {}
 
         def report() -> SpendingReport:
+            of_users = {
+                row.account: AccountSums(
+                    row.day_cost, row.month_cost, 0.0, row.provider_day, row.provider_month
+                )
+                for row in found
+                if row.by == "account"
+            }
             return report_spending(
                 found,
                 people,
                 days=days,
                 zone=str(zone),
                 of_all=self.is_admin,
-                limits=self._spent(under, sums),
+                limits=_spent(under, {**of_users, **of_shared}),
             )
 
         return await asyncio.to_thread(report)
@@ -65,13 +74,13 @@ class SpendingReader:
         }
         return [*found.values()]
 
-    def _spent(
-        self, under: Sequence[tuple[str, AccountLimit]], sums: Mapping[str, AccountSums]
-    ) -> Sequence[tuple[str, AccountLimit]]:
-        """Return how far limits are spent; of many, those of single users only where they are near."""
-        known = [
-            (name, replace(each, used=sums.get(each.account, AccountSums()).used(each)))
-            for name, each in under
-        ]
-        shown = [(name, each) for name, each in known if not name or each.is_near]
-        return sorted(shown, key=lambda each: -each[1].share)[:MAX_LIMITS]
+
+def _spent(
+    under: Sequence[tuple[str, AccountLimit]], sums: Mapping[str, AccountSums]
+) -> Sequence[tuple[str, AccountLimit]]:
+    """Return how far limits are spent; of many, those of single users only where they are near."""
+    known = [
+        (name, replace(each, used=sums.get(each.account, AccountSums()).used(each))) for name, each in under
+    ]
+    shown = [(name, each) for name, each in known if not name or each.is_near]
+    return sorted(shown, key=lambda each: -each[1].share)[:MAX_LIMITS]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.money.limits import Group, Person
-from open_webui_openrouter_pipe.ports import Embed
+from open_webui_openrouter_pipe.ports import Embed, Failed
+from open_webui_openrouter_pipe.responses.effects import TextDelta
 from tests.app.chat import Chat, app_on, settings
 
 if TYPE_CHECKING:
@@ -79,11 +81,12 @@ def chat_of(app: App, standin: StandIn, user_id: str, **valves: Any) -> Chat:
 
 async def asked(chat: Chat, command: str = "/spending") -> tuple[str, list[str]]:
     """The text that answers a command, and the pages beside it."""
-    answer = await chat.ask(command)
-    assert answer.error is None
-    call = replace(chat.call(), messages=[{"role": "user", "content": command}])
-    async with aclosing(chat.app.answer(call, chat.settings)) as outputs:
-        return answer.text, [each.html async for each in outputs if isinstance(each, Embed)]
+    chat.messages.append({"role": "user", "content": command})
+    async with aclosing(chat.app.answer(chat.call(), chat.settings)) as answer:
+        outputs = [each async for each in answer]
+    assert not any(isinstance(each, Failed) for each in outputs)
+    text = "".join(each.delta for each in outputs if isinstance(each, TextDelta))
+    return text, [each.html for each in outputs if isinstance(each, Embed)]
 
 
 def table_rows(text: str, head: str) -> list[str]:
@@ -93,12 +96,100 @@ def table_rows(text: str, head: str) -> list[str]:
 
 
 async def test_an_administrator_sees_what_all_have_spent(app: App, standin: StandIn) -> None:
-    """By user, group, model and day, with limits that are near; nothing is sent."""
+    """By user, group, model and day, with limits that are near; nothing is sent, and nothing counted."""
     text, (page,) = await asked(chat_of(app, standin, "root", SPENDING_LIMITS=LIMITS))
     assert "Spending of all users, 2026-10-30 to 2026-11-28" in text
-    assert table_rows(text, "By user") == [
-        "Ada *L* | $4.50 | 4 | 2,060 | 39.6% | $3.00",
-        "deleted users | $0.25 | 2 | 1,050 | 39.6% | $1.50",
-    ] or text
+    assert "\\$4.75 for 6 requests." in text
+    assert "40% of what the models read came from a cache; that saved \\$2.25." in text
+    assert table_rows(text, "Limits") == [
+        "Ada *L* | $3.50 | $4.00 a day | 87.5%",
+        "The spending limit of all users | $4.75 | $500.00 a month | 0.9%",
+        "The spending limit of the group Students | $0 | $50.00 a month | 0.0%",
+    ]
+    ada, gone = "$4.50 | 4 | 2,060 | 39.6% | $1.50", "$0.25 | 2 | 1,030 | 39.6% | $0.75"
+    assert table_rows(text, "By user") == [f"Ada *L* | {ada}", f"deleted users | {gone}"]
+    assert table_rows(text, "By group") == [f"Students | {ada}", f"in no group | {gone}"]
+    assert table_rows(text, "By model") == [
+        "a/m | $4.75 | 3 | 3,060 | 40.0% | $2.25",
+        "b/m | $0 | 3 | 30 | 0.0% | $0",
+    ]
+    assert [row[:18] for row in table_rows(text, "By day")] == ["2026-11-28 | $3.75", "2026-11-27 | $1.00"]
     assert "Ada *L*" in page
     assert standin.responses == []
+    await app.worker.own.ledger.idle()
+    assert "for 6 requests" in (await asked(chat_of(app, standin, "root")))[0]
+
+
+async def test_a_user_sees_their_own_alone(app: App, standin: StandIn) -> None:
+    """Days, models, and what is left of limits, whoever else has spent."""
+    text, (page,) = await asked(chat_of(app, standin, "ada", SPENDING_LIMITS=LIMITS))
+    assert "Your spending, 2026-10-30" in text
+    assert "\\$4.50 for 4 requests." in text
+    assert [each.rpartition(" | ")[0] for each in table_rows(text, "Limits")] == [
+        "Your spending limit | $3.50 | $4.00 a day",
+        "Your spending limit | $4.50 | $90.00 a month",
+        "The spending limit of all users | $4.75 | $500.00 a month",
+        "The spending limit of the group Students | $0 | $50.00 a month",
+    ]
+    assert "**By user**" not in text
+    assert "gone" not in page
+    assert "day,model,requests" in page
+    assert "Nothing was spent." in (await asked(chat_of(app, standin, "idle")))[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "period", "spent"),
+    [
+        ("/spending 1", "2026-11-28 to 2026-11-28", "$3.75 for 4"),
+        ("/spending 366", "2025-11-28 to 2026-11-28", "$12.75 for 8"),
+        ("/Spending 2026-10", "2026-10-01 to 2026-10-31", "$8.00 for 2"),
+        ("/spending 2026-02", "2026-02-01 to 2026-02-28", "Nothing was spent."),
+    ],
+)
+async def test_a_period_is_a_month_or_so_many_days(
+    app: App, standin: StandIn, command: str, period: str, spent: str
+) -> None:
+    """Limits are of today, and belong to no period before it."""
+    text, _ = await asked(chat_of(app, standin, "root", SPENDING_LIMITS=LIMITS), command)
+    assert period in text
+    assert spent in text.replace("\\", "")
+    assert ("**Limits**" in text) is period.endswith("2026-11-28")
+
+
+async def test_days_and_limits_are_those_of_the_time_zone(app: App, standin: StandIn) -> None:
+    """Half past eleven in the evening is another day in Berlin; a change of the zone loses and doubles nothing."""
+    for zone, today, of_limit in (
+        ("Europe/Berlin", "2026-11-29", "$3.50"),
+        ("UTC", "2026-11-28", "$3.50"),
+        ("America/New_York", "2026-11-28", "$3.50"),
+        ("Atlantis", "2026-11-28", "$3.50"),
+    ):
+        text, _ = await asked(chat_of(app, standin, "ada", SPENDING_LIMITS="user: 9/day", TIME_ZONE=zone))
+        assert f"time zone {zone if zone != 'Atlantis' else 'UTC'}" in text
+        days = [row.split(" | ")[:2] for row in table_rows(text, "By day")]
+        assert days == [[today, "$3.50"], [str(date.fromisoformat(today) - timedelta(days=1)), "$1.00"]]
+        assert table_rows(text, "Limits")[0].startswith(f"Your spending limit | {of_limit}")
+
+
+async def test_what_fails_is_counted_by_kind(app: App, standin: StandIn) -> None:
+    """An answer that a provider refuses, and one that a limit stops; but not what its user stops or declines."""
+    chat = chat_of(app, standin, "ada", RETRY_SECONDS=0)
+    for order in ("error=400", "error=429", "error=429"):
+        assert (await chat.ask(f"[[standin: {order}]]")).error
+    stopped = chat_of(app, standin, "ada", SPENDING_LIMITS="user: 1/day")
+    assert (await stopped.ask("hello")).error
+    await app.worker.own.ledger.idle()
+    text, _ = await asked(chat_of(app, standin, "root"))
+    assert table_rows(text, "Errors") == [
+        "The provider's rate limit | 2",
+        "A spending limit was reached | 1",
+        "The model is gone, or the request did not suit it | 1",
+    ]
+
+
+async def test_what_cannot_be_read_is_said(app: App, standin: StandIn) -> None:
+    """In one line, and without numbers that would be wrong."""
+    database = app.worker.host.database
+    await database.change(sa.text("DROP TABLE openrouter_pipe_usage"))
+    answer = await chat_of(app, standin, "ada").ask("/spending")
+    assert answer.error == "The database cannot be reached."

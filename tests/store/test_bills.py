@@ -145,15 +145,18 @@ async def test_a_hold_of_a_worker_that_died_ends_by_itself(database: Database) -
 
 
 async def test_bills_survive_what_is_deleted(database: Database) -> None:
-    """A chat's row goes with its chat or user; what limits go by stays for two months, whoever is deleted."""
+    """A chat's row goes with its chat or user; what limits and reports go by stays for 400 days, whoever is deleted."""
     await write(ledger_at(database, AGED), BILL, replace(BILL, user_id="eve", accounts=("user:eve",)))
+    earlier = {"account": "all", "day": AGED // DAY_SECONDS, "cost": 4.0}
+    await database.change(database.tables.spending.insert(), [earlier])
     host = FakeHost(users={"ada"}, chats=set())
     await sweep(database, host)
     assert await ledger_at(database).of_chat("ada", "chat-1") == ChatSpending()
     assert await ledger_at(database).of_chat("eve", "chat-1") == ChatSpending()
-    assert len(await database.fetch(database.tables.spending.select())) == 3
-    await sweep(database, host, now=AGED + (KEPT_SPENDING_DAYS + 1) * DAY_SECONDS)
-    assert await database.fetch(database.tables.spending.select()) == []
+    usage, spending = database.tables.usage, database.tables.spending
+    for days, left in ((0, [3, 1]), (KEPT_SPENDING_DAYS - 1, [3, 1]), (KEPT_SPENDING_DAYS + 1, [0, 0])):
+        await sweep(database, host, now=AGED + days * DAY_SECONDS)
+        assert [len(await database.fetch(table.select())) for table in (usage, spending)] == left
 
 
 async def test_of_many_at_once_one_goes_beyond(database: Database) -> None:

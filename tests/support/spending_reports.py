@@ -8,14 +8,13 @@ from datetime import UTC, date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.context.spending import report_spending
-from open_webui_openrouter_pipe.money.audit import ChatSpending
+from open_webui_openrouter_pipe.money.audit import REPORTED_SUMS, ChatSpending, UsageRow
 from open_webui_openrouter_pipe.money.limits import AccountLimit, Group, Limit, Person
 from tests.support.context_reports import HOSTILE_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from open_webui_openrouter_pipe.money.audit import UsageRow
 
 DAYS = (date(2026, 10, 30), date(2026, 11, 28))
 EPOCH = date(1970, 1, 1)
@@ -37,20 +36,27 @@ def spent(cost: float, requests: int = 3) -> ChatSpending:
 def found(rows: Iterable[tuple[date, str, str, ChatSpending]], **failures: int) -> list[UsageRow]:
     """What the ledger finds for rows of a day, an account, a model and what was spent."""
     listed = [*rows]
-    parts: dict[tuple[str, Any], list[ChatSpending]] = defaultdict(list)
+    parts: dict[tuple[Any, Any], list[ChatSpending]] = defaultdict(list)
     for day, account, model, of_row in listed:
         for by, value in (("day", (day - EPOCH).days), ("account", account), ("model", model)):
             parts[by, value].append(of_row)
-    result: list[UsageRow] = []
-    for (by, value), each in parts.items():
-        sums = map(sum, zip(*map(astuple, each), strict=True))
-        names = {"day": 0, "account": "", "model": "", "failure": "", by: value}
-        result.append((by, *names.values(), *sums))
-    result += [("failure", 0, "", "", kind, *astuple(spent(0, count))) for kind, count in failures.items()]
+    result = [usage_row(by, total(each), **{by: value}) for (by, value), each in parts.items()]
+    result += [usage_row("failure", spent(0, count), failure=kind) for kind, count in failures.items()]
     return result + [
-        ("row", (day - EPOCH).days, account, model, "", *astuple(of_row))
+        usage_row("row", of_row, day=(day - EPOCH).days, account=account, model=model)
         for day, account, model, of_row in listed
     ]
+
+
+def usage_row(by: Any, sums: ChatSpending, **names: Any) -> UsageRow:
+    """A row of what the ledger finds."""
+    key = {"day": 0, "account": "", "model": "", "failure": "", **names}
+    return UsageRow(by, **key, **{name: getattr(sums, name) for name in REPORTED_SUMS})
+
+
+def total(found: Iterable[ChatSpending]) -> ChatSpending:
+    """Add up."""
+    return ChatSpending(*map(sum, zip(*map(astuple, found), strict=True)))
 
 
 def everyone(users: int) -> dict[str, Person]:
