@@ -220,7 +220,7 @@ def may_begin(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) ->
 def find_zone(name: str) -> tzinfo | None:
     """Return the time zone of a name of the IANA's, UTC for "", and None where there is none."""
     try:
-        return ZoneInfo(name) if name else UTC
+        return UTC if name in {"", "UTC"} else ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         return None
 

@@ -91,10 +91,13 @@ class SpendingLedger(BatchWriter[Bill]):
         month = days[1].replace(day=1)
         begin, end = min(days[0], month), days[1] + timedelta(days=1)
         first, last = first_quarter(begin, zone), first_quarter(end, zone)
-        usage, changes = self._usage.c, reversed(clock_changes(first, last, zone))
-        ahead = sa.case(*((usage.quarter >= quarter, quarters) for quarter, quarters in changes), else_=0)
+        usage, ahead, *changes = self._usage.c, *clock_changes(first, last, zone)
+        local = usage.quarter + ahead[1]
+        if changes:
+            later = [(usage.quarter >= quarter, usage.quarter + by) for quarter, by in reversed(changes)]
+            local = sa.case(*later, else_=local)
         columns = (
-            ((usage.quarter + ahead) // DAY_QUARTERS).label("day"),
+            (local // DAY_QUARTERS).label("day"),
             usage.account,
             usage.model,
             usage.failure,
@@ -109,7 +112,7 @@ class SpendingLedger(BatchWriter[Bill]):
             .group_by(*columns)
             .cte("whole")
         )
-        numbers = [(day - EPOCH).days for day in (days[0], days[1], month)]
+        numbers = [(day - EPOCH).days for day in (begin, *days, month)]
         found = await self._database.fetch(_report(whole, usage, *numbers))
         return await asyncio.to_thread(lambda: [*map(UsageRow._make, found)])
 
@@ -206,34 +209,36 @@ class SpendingLedger(BatchWriter[Bill]):
         return sa.select(both.c.account, *sums).group_by(both.c.account)
 
 
-def _report(whole: sa.CTE, types: Any, first: int, last: int, month: int) -> sa.CompoundSelect[Any]:
-    """Return the query for the rows of a report: the dearest of those by all columns, and sums by each."""
-    columns, none = whole.c, sa.literal(0.0, sa.Double)
-    answered, reported = columns.failure == "", columns.day >= first
-    nothing = [sa.literal(0, sa.BigInteger), *[sa.literal("")] * 3]
+def _report(
+    whole: sa.CTE, types: Any, begin: int, first: int, last: int, month: int
+) -> sa.CompoundSelect[Any]:
+    """Return the query for the rows of a report: the dearest of those by all columns, and sums by each.
 
-    def typed(value: Any, name: str) -> sa.ColumnElement[Any]:
+    They have what was spent from the day `begin` on, of which the report begins with `first`.
+    """
+    columns, none, names = whole.c, sa.literal(0.0, sa.Double), ("day", "account", "model", "failure")
+    answered, nothing = columns.failure == "", {"day": sa.literal(0, sa.BigInteger)}
+
+    def since(day: int, name: str) -> sa.ColumnElement[Any]:
+        return columns[name] if day == begin else sa.case((columns.day >= day, columns[name]), else_=none)
+
+    def typed(value: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[Any]:
         return sa.cast(value, types[name].type).label(name)
 
     def added(by: str, which: sa.ColumnElement[bool]) -> sa.Select[Any]:
-        names = zip(("day", "account", "model", "failure"), nothing, strict=True)
-        key = [columns[name] if name == by else other for name, other in names]
-        sums = [
-            typed(sa.func.sum(sa.case((reported, columns[name]), else_=none)), name) for name in REPORTED_SUMS
-        ]
-        of_limits = [
-            sa.func.sum(sa.case((within, cost), else_=none))
-            for cost in (columns.cost, columns.provider_cost)
-            for within in (columns.day == last, columns.day >= month)
-        ]
+        key = [columns[name] if name == by else nothing.get(name, sa.literal("")) for name in names]
+        sums = [typed(sa.func.sum(since(first, name)), name) for name in REPORTED_SUMS]
+        of_limits: list[sa.ColumnElement[Any]] = [none] * 4
+        if by == "account":
+            paid = ("cost", "provider_cost")
+            of_limits = [sa.func.sum(since(day, name)) for name in paid for day in (last, month)]
         return sa.select(sa.literal(by), *key, *sums, *of_limits).where(which).group_by(columns[by])
 
-    parts = [added(by, answered) for by in ("day", "account", "model")]
-    names = ("day", "account", "model", "failure")
-    rows = sa.select(sa.literal("row").label("by"), *(columns[name] for name in names))
-    rows = rows.add_columns(*(typed(columns[name], name) for name in REPORTED_SUMS))
-    rows = rows.add_columns(*(none.label(f"none_{at}") for at in range(4))).where(answered, reported)
-    dearest = rows.order_by(sa.desc(columns.cost + columns.provider_cost)).limit(MAX_REPORTED_ROWS)
+    parts = [added(by, answered) for by in names[:3]]
+    own = [columns[name] for name in names] + [typed(columns[name], name) for name in REPORTED_SUMS]
+    rows = sa.select(sa.literal("row").label("by"), *own, *(none.label(f"none_{at}") for at in range(4)))
+    dearest = rows.where(answered, columns.day >= first)
+    dearest = dearest.order_by(sa.desc(columns.cost + columns.provider_cost)).limit(MAX_REPORTED_ROWS)
     return sa.union_all(*parts, added("failure", ~answered), sa.select(dearest.subquery()))
 
 
