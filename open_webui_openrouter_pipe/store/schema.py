@@ -29,6 +29,7 @@ _KINDS: Final[Mapping[str, type[sa.types.TypeEngine[Any]]]] = {
 """The type of a column by that of its field; any other is text."""
 _DEFAULTS: Final = {"int": "0", "float": "0", "bool": "0", "str": ""}
 """What a column that is added has in rows that were there before it, and in those that an earlier release writes."""
+_USAGE_KEY: Final = {"account": "str", "quarter": "int", "model": "str", "failure": "str"}
 _SMALL_NUMBERS: Final = {"packing", "version"}
 _BEFORE_FIELD: Final = {"rejected": {"pruned": "bool"}, "break_position": {"created": "int"}}
 """The columns of the audit that are no fields of its rows, by the field that they stand before."""
@@ -182,18 +183,7 @@ def define_tables(schema: str | None) -> Tables:
         spending=define(
             "spending", {"account": "str", "day": "int", "cost": "float", "provider_cost": "float"}, key=2
         ),
-        usage=define(
-            "usage",
-            {
-                "account": "str",
-                "quarter": "int",
-                "model": "str",
-                "failure": "str",
-                **_types(ChatSpending),
-            },
-            key=4,
-            index=("quarter",),
-        ),
+        usage=define("usage", {**_USAGE_KEY, **_types(ChatSpending)}, key=4, index=("quarter",)),
         hold=define("hold", {"account": "str", "id": "str", "amount": "float", "until": "int"}, key=2),
         prompt=define("prompt", _types(PromptRow), key=3, index=used),
     )
