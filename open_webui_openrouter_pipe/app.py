@@ -21,10 +21,11 @@ from .errors import ModelNotFound, PipeError
 from .host.call import Call
 from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
-from .host.lookups import Records, chat_pauses, quoted_calls, template_digest
+from .host.lookups import Records, chat_pauses, people, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
 from .host.platform import groups_of, platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
+from .money.limits import accounts_of
 from .openrouter.listing import STATUS_ID
 from .permission import permit
 from .ports import Notice, Output
@@ -97,6 +98,9 @@ class App:
         try:
             permitted = await permit(worker, call, settings)
         except PipeError as error:
+            limits, own_key = settings.spending.limits, settings.spending.own_key
+            accounts = () if own_key else accounts_of(call.user_id, (), limits)
+            worker.spending.note_failure(error, call.model_id, accounts)
             yield _NO_ANSWER if call.task else report_failure(error, for_admin=call.is_admin)
             return
         if permitted is None:
@@ -181,5 +185,6 @@ def build_app() -> App:
             default_locale=default_locale,
             may_continue=may_continue,
             voice_prompt=voice_prompt,
+            people=people,
         )
     )

@@ -46,6 +46,7 @@ from .turn.own_tools import RecallTool
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
+from .turn.spending import SpendingReader
 from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
 from .words.lines import ENGLISH, notice
 from .worker import Stores, Worker
@@ -135,6 +136,13 @@ class Assembly:
             generate_item_id,
             partial(self._chat_record, composer, spending),
             model.name if model else call.model_id,
+            read_spending=SpendingReader(
+                self.worker.spending,
+                self.permitted.settings.spending.limits,
+                self.worker.host.people,
+                call.user_id,
+                call.is_admin,
+            ).read,
             wait_seconds=self.permitted.settings.summary_timeout_seconds,
             only_draws=bool(model and not model.writes),
             page=context_page if call.in_chat else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import date, tzinfo
 from typing import Any, Final, Protocol, TypeAlias
 
 from .conversation.budget import Calibration
@@ -15,7 +16,7 @@ from .conversation.conversation import ContentCache, cache_key
 from .conversation.tokens import TokenCounts
 from .errors import PipeError
 from .history.artifacts import MissingArtifact
-from .money.audit import Bill
+from .money.audit import Bill, UsageRow
 from .money.limits import AccountLimit, AccountSums
 from .money.prices import NO_PRICES, Prices
 from .planning.plan import CacheMarks
@@ -404,8 +405,11 @@ class Ledger(Protocol):
     def release(self, hold: str, accounts: Sequence[str]) -> None:
         """End what was held for a request that costs nothing; never waits, never raises."""
 
-    async def sums(self, accounts: Sequence[str]) -> Mapping[str, AccountSums]:
-        """Return what accounts have spent. Raises StoreError."""
+    async def sums(self, accounts: Sequence[str], zone: tzinfo) -> Mapping[str, AccountSums]:
+        """Return what accounts have spent in a zone's day and month. Raises StoreError."""
+
+    async def usage(self, days: tuple[date, date], zone: tzinfo, account: str) -> Sequence[UsageRow]:
+        """Add up what was spent from one day to another, by an account or, for "", all users. Raises StoreError."""
 
     async def hold(self, hold: str, amount: float, under: Sequence[AccountLimit]) -> bool:
         """Hold the most that a request may cost, if it may begin under these limits. Raises StoreError."""

@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.request import getproxies
@@ -21,7 +22,7 @@ from .host.platform import host_secret
 from .host.switches import Switch
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
-from .money.limits import read_limits
+from .money.limits import find_zone, read_limits
 from .openrouter.client import ClientSettings
 from .openrouter.controls import ControlSettings, price_text
 from .openrouter.offer import OfferSettings, read_filters, read_variants
@@ -141,7 +142,11 @@ def read_settings(
             SpendingSettings,
             chosen,
             confirm_dollars=chosen.CONFIRM_ABOVE_DOLLARS,
-            limits=replace(read_limits(chosen.SPENDING_LIMITS), counts=chosen.LIMITS_COUNT),
+            limits=replace(
+                read_limits(chosen.SPENDING_LIMITS),
+                counts=chosen.LIMITS_COUNT,
+                zone=find_zone(chosen.TIME_ZONE) or UTC,
+            ),
             own_key=bool(own.API_KEY),
         ),
         controls=_controls(

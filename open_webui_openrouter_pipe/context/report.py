@@ -324,25 +324,30 @@ def plain(text: str) -> str:
     return _NUMBERED.sub(r"\1\\.", _MARKUP.sub(r"\\\g<0>", text))
 
 
-def _row(*cells: str) -> str:
+def markdown_row(*cells: str) -> str:
+    """Return a row of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
 def _parts_table(report: ContextReport, say: Say) -> Iterator[str]:
     whole = report.window_tokens or sum(report.parts.values()) or 1
-    yield _row(say("context_part"), say("context_tokens"), say("context_share"))
-    yield _row("---", "---:", "---:")
+    yield markdown_row(say("context_part"), say("context_tokens"), say("context_share"))
+    yield markdown_row("---", "---:", "---:")
     for name in PARTS:
         if tokens := report.parts[name]:
             size = say("context_page_number", number=tokens)
-            yield _row(say(f"context_part_{name}"), size, say("context_page_share", share=tokens / whole))
+            yield markdown_row(
+                say(f"context_part_{name}"), size, say("context_page_share", share=tokens / whole)
+            )
 
 
 def _turns_table(turns: Sequence[ReportedTurn], say: Say) -> Iterator[str]:
     listed = turns[-MAX_LISTED_TURNS:]
-    yield _row(*map(say, TURN_COLUMNS))
-    yield _row("---:", "---", "---:", "---:", "---", "---")
+    yield markdown_row(*map(say, TURN_COLUMNS))
+    yield markdown_row("---:", "---", "---:", "---:", "---", "---")
     if len(listed) < len(turns):
-        yield _row("\u2026", say("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", "")
+        yield markdown_row(
+            "\u2026", say("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", ""
+        )
     for number, text, *cells in (turn_cells(turn, say) for turn in listed):
-        yield _row(number, plain(text), *cells)
+        yield markdown_row(number, plain(text), *cells)

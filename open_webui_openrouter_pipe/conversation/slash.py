@@ -17,6 +17,8 @@ MAX_COMMAND_CHARACTERS: Final = 1_000
 """A longer message was pasted, or is meant for the model."""
 _MAX_RANGES: Final = 50
 _TURNS: Final = re.compile(r"(\d{1,6})(?:[-\u2013](\d{1,6}))?", re.ASCII)
+_PERIOD: Final = re.compile(r"(?:20\d\d-(?:0[1-9]|1[0-2])|[1-9]\d?|[12]\d\d|3[0-5]\d|36[0-6])?", re.ASCII)
+"""A month, or up to 366 days."""
 _SEPARATORS: Final = re.compile(r"[,;\s]+")
 _NAME: Final = re.compile(r"/([a-z\u00df-\u024f]{1,30})")
 """One word of Latin letters: a path has more, and a sentence in Chinese has no blanks."""
@@ -29,6 +31,13 @@ _AIMS: Final[Mapping[str, Aim]] = {aim: aim for aim in get_args(Aim)}
 @dataclass(frozen=True, slots=True)
 class ShowContext:
     """Show what the next request is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowSpending:
+    """Show what was spent in a month such as "2026-10", or in so many days."""
+
+    period: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,9 @@ class Unknown:
     nearest: str = ""
 
 
-Command: TypeAlias = ShowContext | Compact | Restore | Discard | SetAim | Help | Misused | Unknown
+Command: TypeAlias = (
+    ShowContext | ShowSpending | Compact | Restore | Discard | SetAim | Help | Misused | Unknown
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,7 @@ def _of_turns(argument: str, command: type[Restore | Discard]) -> Command | None
 
 _READERS: Final[Mapping[str, Callable[[str], Command | None]]] = {
     "context": lambda argument: None if argument else ShowContext(),
+    "spending": lambda argument: ShowSpending(argument or "30") if _PERIOD.fullmatch(argument) else None,
     "summarize": Compact,
     "restore": partial(_of_turns, command=Restore),
     "discard": partial(_of_turns, command=Discard),

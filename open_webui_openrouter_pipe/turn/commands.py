@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from ..context.report import ChatRecord, ContextReport, context_text, report_context, reported_summaries
+from ..context.spending import SpendingReport, spending_page, spending_text
 from ..conversation.conversation import Conversation
 from ..conversation.slash import (
     COMMANDS,
@@ -25,6 +26,7 @@ from ..conversation.slash import (
     Restore,
     SetAim,
     ShowContext,
+    ShowSpending,
     Unknown,
     commanded_aims,
     covers,
@@ -45,8 +47,8 @@ class CommandRunner:
     """Answers the commands of one call of the host.
 
     `model` is the name that users see, `only_draws` says that it does not write; `read_record` returns what is known of
-    the chat's requests, `page` draws a report as a page, a summary may take `wait_seconds`, and the user reads
-    `language`.
+    the chat's requests, `read_spending` what was spent in a period, `page` draws a report as a page, a summary may take
+    `wait_seconds`, and the user reads `language`.
     """
 
     fitter: Fitter
@@ -55,6 +57,7 @@ class CommandRunner:
     read_record: Callable[[Plan], Awaitable[ChatRecord]]
     model: str
     wait_seconds: float
+    read_spending: Callable[[str], Awaitable[SpendingReport]]
     only_draws: bool = False
     page: Callable[[ContextReport, Say], str] | None = None
     language: Language = ENGLISH
@@ -78,6 +81,8 @@ class CommandRunner:
         match command:
             case ShowContext():
                 text = await self._context(conversation)
+            case ShowSpending(period):
+                text = await self._spending(period)
             case Compact():
                 text = await self._compact(command, conversation)
             case Restore():
@@ -123,6 +128,18 @@ class CommandRunner:
             return context_text(report, say, folded=bool(page)), page
 
         text, page = await asyncio.to_thread(draw)  # a long chat takes longer than the event loop may wait
+        if page:
+            await self.channel.put(Embed(page))
+        return text
+
+    async def _spending(self, period: str) -> str:
+        report, say = await self.read_spending(period), speaker(self.language)
+
+        def draw() -> tuple[str, str]:
+            page = spending_page(report, say) if self.page else ""
+            return spending_text(report, say, folded=bool(page)), page
+
+        text, page = await asyncio.to_thread(draw)
         if page:
             await self.channel.put(Embed(page))
         return text

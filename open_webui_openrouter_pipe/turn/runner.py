@@ -188,6 +188,7 @@ class TurnRunner:
                     self.spending.away = away
                 await self._answer()
         except Exception as error:  # noqa: BLE001 - the last one, reported to the log and to the user
+            self.spending.note_failure(error)
             await self.channel.put(report_failure(error, for_admin=self.origin.is_admin))
         finally:
             self.channel.close()
