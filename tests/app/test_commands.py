@@ -161,6 +161,23 @@ async def test_a_chat_that_begins_with_commands_is_named_by_its_first_question(
     assert named == named_by
 
 
+async def test_a_turn_of_several_rounds_names_its_chat_once(long_chat: NewChat) -> None:
+    """The host calls anew for each of them, with the same ids."""
+    named: list[str] = []
+
+    async def name(text: str) -> None:
+        named.append(text)
+
+    chat = long_chat()
+    await chat.ask("/help")
+    chat.messages.append({"role": "user", "content": "Hi"})
+    for number in range(3):
+        chat.names = partial(name, f"round {number}")
+        assert [output async for output in chat.app.answer(chat.call(), chat.settings)]
+    await chat.app.idle()
+    assert named == ["round 0"]
+
+
 async def test_a_report_knows_what_is_cached_and_what_it_has_cost(long_chat: NewChat) -> None:
     """After a request, its turns are expected in the cache of its provider."""
     chat = long_chat().grow(TURNS)

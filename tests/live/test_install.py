@@ -493,6 +493,7 @@ def test_a_user_switches_beside_the_message_field(
     user.api.post("/api/v1/users/user/settings/update", {"ui": {"showChangelog": False}})
     wait_until(lambda: MODEL in user.api.models())
     assert "Done" in maintenance("install now")
+    assert {each["command"] for each in user.api.get("/api/v1/prompts/")} == {*COMMANDS}
     page.log_in(user)
 
     def switches(name: str) -> list[str]:
