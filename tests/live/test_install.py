@@ -33,7 +33,7 @@ from scripts.harness.servers import unused_port
 from scripts.launch import session
 from scripts.launch.api import Api, ApiError
 from scripts.paths import PACKAGE, ROOT
-from scripts.standin import StandIn
+from scripts.standin import StandIn, catalogue
 from tests.live.items import error_of
 from tests.live.models import CLAUDE, MODEL, SCRIPTED
 from tests.support.browser import Browser
@@ -527,3 +527,35 @@ def test_a_user_switches_beside_the_message_field(
     maintenance("uninstall shortcuts now")
     page.new_chat()
     assert not [each for each in page.driver.find_elements(*SWITCHES) if each.text in NAMES]
+
+
+@pytest.mark.browser
+def test_a_chat_keeps_a_model_that_is_gone(
+    admin: Account, standin: StandIn, page: Browser, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list hides it, and it says which one to take; one that only draws does so with all of the host's tools."""
+    gone = "openrouter.openai/gpt-4o"
+    sent, _ = admin.ask(gone, "Good morning")
+    wait_until(lambda: "info" in shown(admin)[gone])
+    left = tuple(model for model in catalogue.MODELS if f"openrouter.{model.id}" != gone)
+    monkeypatch.setattr(catalogue, "MODELS", left)
+    session.install(admin.api, f"{text}\n", API_KEY=session.STANDIN_KEY, BASE_URL=standin.base_url)
+    wait_until(lambda: shown(admin)[gone].get("info", {}).get("meta", {}).get("hidden"))
+    standin.reset()
+    page.open_chat(sent.chat_id)
+    page.send("And now?")
+    page.wait_for_text("is not offered any more since")
+    page.screenshot("model-that-is-gone")
+    assert "Take OpenAI: GPT-5" in page.last_answer()
+    assert standin.responses == []
+    page.click(By.ID, "model-selector-model-button")
+    page.find(By.ID, "model-search-input").send_keys("GPT-4")
+    page.wait(lambda: "GPT-4.1 Mini" in page.find(By.CSS_SELECTOR, "[role=listbox]").text)
+    assert "GPT-4o" not in page.find(By.CSS_SELECTOR, "[role=listbox]").text
+
+    page.new_chat()
+    page.pick_model("Stand-in: pictures only")
+    page.send("A lighthouse at dusk")
+    page.wait_for_pictures(1)
+    page.screenshot("model-that-draws")
+    assert ["tools" in each.body for each in standin.responses] == [False]
