@@ -153,7 +153,7 @@ class Assembly:
         call, settings = self.permitted.call, self.permitted.settings
         return Spending(
             self.worker.spending,
-            settings.spending,
+            replace(settings.spending, cost_line="off") if call.in_arena else settings.spending,
             self.permitted.payer,
             replace(call.origin, chat_id="", message_id="") if call.task else call.origin,
             call.chat_id if is_saved(call.chat_id) else "",

@@ -93,7 +93,7 @@ class Pipe:
         return events if call.in_chat else chunk_response(events)
 
     async def _stream(self, call: Call, frozen: Settings) -> AsyncGenerator[HostEvent]:
-        writer = _streamed(call)
+        writer = _streamed(call, frozen)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -104,7 +104,7 @@ class Pipe:
                 yield event
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
-        writer = CompletionWriter(_native(call), _completion_head(call))
+        writer = CompletionWriter(_native(call, frozen), _completion_head(call))
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -151,17 +151,22 @@ def _failed(error: Exception, language: Language | None, *, is_admin: bool) -> F
     return worded(report_failure(error, for_admin=is_admin), language or ENGLISH)
 
 
-def _native(call: Call) -> NativeWriter:
+def _native(call: Call, frozen: Settings) -> NativeWriter:
     writer = ChannelWriter if call.in_channel else NativeWriter
-    return writer(new_id=generate_item_id, clock=time.monotonic, continued_text=call.continued_text)
+    return writer(
+        new_id=generate_item_id,
+        clock=time.monotonic,
+        continued_text=call.continued_text,
+        usage_shown="tokens" if call.in_arena else "all" if frozen.store_cost else "no_cost",
+    )
 
 
-def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
+def _streamed(call: Call, frozen: Settings) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
     """What renders a stream: native events for a page, chunks for anybody else."""
     if not call.in_chat:
         options = as_object(call.parameters.get("stream_options"))
         return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
-    writer = _native(call)
+    writer = _native(call, frozen)
     return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
 
 

@@ -149,7 +149,7 @@ class Chat:
             marked=tuple(
                 ulid for output in outputs if isinstance(output, StoredMarkers) for ulid in output.ids
             ),
-            notices=tuple(output.text for output in outputs if isinstance(output, Notice)),
+            notices=tuple(output.text for output in outputs if isinstance(output, Notice) and output.text),
             error=next(
                 (split_reference(output.message)[0] for output in outputs if isinstance(output, Failed)), None
             ),
