@@ -59,9 +59,9 @@ def host_usage(
     Over the rounds of an answer it sums token counts and flat costs; of all else it keeps what the last round says
     that has it. So the first lines are those of the `whole` answer, which the page would not sum where it goes on with
     an earlier one; and each round has `total_cost`, what OpenRouter and the provider are paid together, and names who
-    has `served` it, where that is known; `is_byok` says of the whole answer that a provider's own key was used. By the last
-    round's `prompt_tokens` and `completion_tokens` the host's compaction judges the length of the chat: `last` is the
-    usage of that round, where several are reported at once.
+    has `served` it, where that is known; `is_byok` says of the whole answer that a provider's own key was used. By the
+    last round's `prompt_tokens` and `completion_tokens` the host's compaction judges the length of the chat: `last` is
+    the usage of that round, where several are reported at once.
     Source: `utils/response.py: merge_usage` of Open WebUI 0.12.
     """
     last = last or usage

@@ -284,7 +284,7 @@ def _lines_of(event: Json) -> list[str]:
     if event.get("type") != "response.output_item.added" or item["type"] != NOTICE:
         return []
     paragraphs = item["content"][0]["text"].split("\n>\n")
-    return [re.sub(r"\\(?=\W)", "", each.removeprefix("> ")) for each in paragraphs]
+    return [re.sub(r"\\(?=[\W_])", "", each.removeprefix("> ")) for each in paragraphs]
 
 
 def _text_of(item: Json) -> str:
