@@ -482,10 +482,7 @@ class Spending:
         cost = self.services.turns.get(self._key)
         if self.settings.cost_line == "off" or cost is None or not cost.requests or answer.has_calls:
             return ""
-        names = list[str]()
-        for other in filter(None, dict.fromkeys(cost.others)):
-            row = self.find(other)
-            names.append(row.name if row and row.id == other else other)
+        names = [*map(self.name_of, filter(None, dict.fromkeys(cost.others)))]
         parts = [
             dollars(cost.usage.cost, cost.usage.provider_cost),
             *([notice("cost_answered_by", model=", ".join(names))] if names else []),
@@ -493,17 +490,28 @@ class Spending:
         ]
         return notice("cost_line", line=notice("joined", lines=tuple(parts), separator=" · "))
 
+    def name_of(self, model_id: str) -> str:
+        """Return the name of a model, or its id where the catalogue does not have it itself."""
+        row = self.find(model_id)
+        return row.name if row and row.id == model_id else model_id
+
     def _forecast(self, answer: Answer) -> list[str]:
         """Say what the input of the next request will cost, now and once the cache is cold."""
         latest = self._latest()
         if self.settings.cost_line != "forecast" or latest is None or latest.usage is not answer.usage:
             return []
+        return self.next_cost()
+
+    def next_cost(self) -> list[str]:
+        """Say what the input of the chat's next request will cost, as a worker knows it that has sent the last one."""
+        if (latest := self._latest()) is None:
+            return []
         cached, cold = latest.next_input_cost(is_cached=True), latest.next_input_cost(is_cached=False)
         if not (latest.prices.are_known and cold):
             return []
-        if cold < cached * NOTABLE_SHARE:
-            return [notice("next_cost", cost=dollars(cached))]
         now_seconds = self.services.planner.memory.clock()
+        if cold < cached * NOTABLE_SHARE or latest.cached_until < now_seconds:
+            return [notice("next_cost", cost=dollars(cold if latest.cached_until < now_seconds else cached))]
         until = time_text(datetime.fromtimestamp(latest.cached_until, UTC), now_seconds, self.zone)
         return [notice("next_cost_until", cached=dollars(cached), cold=dollars(cold), when=until)]
 
@@ -579,12 +587,17 @@ class Spending:
         return False
 
 
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its IANA name; UTC where it is not known."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (KeyError, ValueError, OSError):
+        return UTC
+
+
 def time_text(when: datetime, now_seconds: float, zone: str) -> str:
     """Write a time as a clock at the user shows it; in UTC, and marked as such, where the zone is not known."""
-    try:
-        local: tzinfo = ZoneInfo(zone) if zone else UTC
-    except (KeyError, ValueError, OSError):
-        local = UTC
+    local = zone_of(zone)
     there, now = when.astimezone(local), datetime.fromtimestamp(now_seconds, local)
     clock = f"{there:%H:%M}" if local is not UTC else f"{there:%H:%M} UTC"
     if there.date() == now.date():

@@ -78,10 +78,10 @@ _TRADITIONAL: Final = frozenset({"hant", "hk", "mo", "tw"})
 """Subtags of Chinese in traditional characters, of which there is no file."""
 
 WEIGHTS: Final = (
-    (3, ("lacking_", "not_summarized", "summarized")),
-    (2, ("artifact", "attachment", "document", "image")),
+    (3, ("lacking_omitted", "lacking_clipped", "lacking_shortened", "not_summarized", "summarized")),
+    (2, ("lacking_", "artifact", "attachment", "document", "image")),
 )
-"""By the beginnings of names: what became of the chat, then of its files and stored items; all else is 1."""
+"""By the beginnings of names: what is lost of the chat, then of its tools, files and stored items; all else is 1."""
 
 Say: TypeAlias = Callable[..., str]
 """Returns the line of a name with its values, as `notice` does."""

@@ -278,12 +278,15 @@ def reduced(output: list[Json], event: Json) -> list[Json]:
 
 
 def _lines_of(event: Json) -> list[str]:
-    item, status = event.get("item", {}), event.get("event", {})
+    status = event.get("event", {})
     if status.get("type") == "status" and not status["data"].get("hidden"):
         return [status["data"]["description"]]
-    if event.get("type") != "response.output_item.added" or item["type"] != NOTICE:
-        return []
-    paragraphs = item["content"][0]["text"].split("\n>\n")
+    return lines_in(event["item"]) if event.get("type") == "response.output_item.added" else []
+
+
+def lines_in(item: Json) -> list[str]:
+    """The lines about an answer that an item has."""
+    paragraphs = item["content"][0]["text"].split("\n>\n") if item["type"] == NOTICE else []
     return [re.sub(r"\\(?=[\W_])", "", each.removeprefix("> ")) for each in paragraphs]
 
 

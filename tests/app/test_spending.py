@@ -191,6 +191,31 @@ async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None
     assert (await user.settled()).cost == pytest.approx(billed(standin))
 
 
+async def test_a_command_says_what_a_chat_has_cost(user: User, standin: StandIn) -> None:
+    """In all, by day and model, and what of it no answer was; the command itself costs nothing."""
+    user.in_zone("Europe/Berlin")
+    assert "has cost $0 so far (requests: 0)" in (await user.ask("/cost")).text
+    for model in (MODEL, MODEL, CLAUDE):
+        user.model = model
+        await user.lines(LONG)
+    await user.title()
+    total = await user.settled()
+    await user.app.worker.own.audit.idle()
+    whole, *listed = filter(None, (await user.ask("/cost")).text.splitlines())
+    assert f"This chat has cost {dollars(total.cost)} so far (requests: 4)." in whole
+    *days, others, after = listed
+    found = [re.fullmatch(r"- \d+ \w+, (.+): \$([\d.]+) \(requests: (\d)\)", day) for day in days]
+    assert {(each[1].replace("\\", ""), each[3]) for each in found if each} == {
+        ("OpenAI: GPT-5.2", "2"),
+        ("Anthropic: Claude Sonnet 4.5", "1"),
+    }
+    assert re.fullmatch(r"- titles, stopped answers and the like: \$[\d.]+", others)
+    assert re.fullmatch(r"- next message from \$[\d.]+ \(\$[\d.]+ after [\w: ]+\)", after)
+    assert len(standin.responses) == 4
+    user.begin("temporary:1")
+    assert "temporary chat" in (await user.ask("/cost")).text
+
+
 async def test_an_answer_that_is_stopped_is_billed_by_our_own_count(user: User, standin: StandIn) -> None:
     """Otherwise stopping each answer just before its end would cost nothing; nothing is held any more."""
     user.messages = [{"role": "user", "content": f"{LONG} [[standin: slow=60]]"}]
