@@ -25,13 +25,14 @@ from .host.native import ChannelWriter, HostEvent, NativeWriter
 from .host.platform import stored_user_valves
 from .host.tagged_code import TaggedCodeWriter
 from .host.wording import EventCall, page_question, user_language, worded
+from .money.prices import dollars
 from .ports import Failed
 from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
 from .turn.runner import report_failure
 from .valves import PROTECTIONS, StoredUserValves, UserValves, user_valves_class
-from .words.lines import ENGLISH, Language
+from .words.lines import ENGLISH, Language, in_language, notice
 
 MAX_REMEMBERED_SETTINGS: Final = 256
 
@@ -99,9 +100,23 @@ class Pipe:
                 async for output in outputs:
                     for event in writer.render(output):
                         yield event
+        except asyncio.CancelledError:
+            # the host reads on until this is raised, and shows what it is handed first
+            for event in self._stopped(writer, call, frozen):
+                yield event
+            raise
         except Exception as error:  # noqa: BLE001 - the last one: raising would cost the partial answer
             for event in writer.render(_failed(error, call.language, is_admin=call.is_admin)):
                 yield event
+
+    def _stopped(self, writer: object, call: Call, frozen: Settings) -> list[HostEvent]:
+        """What a page is handed when its user has stopped the answer."""
+        cost = self._running_app().cost_of(call)
+        if cost is None or not isinstance(writer, NativeWriter):
+            return []
+        is_named = frozen.spending.cost_line != "off" and frozen.store_cost and not call.in_arena
+        line = notice("cost_stopped", cost=dollars(cost.usage.cost, cost.usage.provider_cost))
+        return writer.stopped(cost, in_language(line, call.language or ENGLISH) if is_named else "")
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
         writer = CompletionWriter(_native(call, frozen), _completion_head(call))

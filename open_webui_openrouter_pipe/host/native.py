@@ -185,7 +185,9 @@ class NativeWriter:
     @property
     def host_usage(self) -> dict[str, Any]:
         """The usage of all rounds so far, as the host keeps it."""
-        usage = host_usage(self.usage or Usage(), self._last_usage, self._served, self._cost)
+        return self._shown(host_usage(self.usage or Usage(), self._last_usage, self._served, self._cost))
+
+    def _shown(self, usage: Mapping[str, Any]) -> dict[str, Any]:
         if self._usage_shown == "tokens":
             return {name: usage[name] for name in _TOKENS}
         hidden = _MONEY if self._usage_shown == "no_cost" else ()
@@ -221,6 +223,15 @@ class NativeWriter:
             item = {"type": NOTICE, "id": f"notice_{self._new_id()}", "status": "completed"}
             events.append(self._add({**item, "content": content}))
         return events
+
+    def stopped(self, cost: AnswerCost, line: str) -> list[HostEvent]:
+        """Return the events for a user who has stopped the answer, with what it has cost by our own count.
+
+        The host does not store its usage, but a line if there is one.
+        """
+        usage = {**host_usage(cost.last, whole=cost), "price": f"~{dollars(cost.usage.cost)}"}
+        events = [_status(line, done=True)] if line else self._end_wait()
+        return [*events, {"type": "response.completed", "response": {"usage": self._shown(usage)}}]
 
     def _note_cost(self, cost: AnswerCost) -> list[HostEvent]:
         self._cost = cost
