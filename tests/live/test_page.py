@@ -321,7 +321,7 @@ def test_a_search_on_the_users_own_key(
     assert KEY not in page.driver.page_source
     begin(page)
     assert "What was found" in say(page, "Search the web for tall cats.")
-    wait_for(page, "Searched the web for: tall cats.")
+    wait_for(page, "Web Search")
     wait_for(page, "1 Source")
     page.screenshot("answer-with-sources")
     say(page, "Thank you.")
