@@ -27,13 +27,14 @@ from .host.platform import stored_user_valves
 from .host.switches import CHOSEN, Switch, switched_on
 from .host.tagged_code import TaggedCodeWriter
 from .host.wording import EventCall, page_question, user_language, worded
+from .money.prices import dollars
 from .ports import Failed
 from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
 from .turn.runner import report_failure
 from .valves import PROTECTIONS, StoredUserValves, UserValves, user_valves_class
-from .words.lines import ENGLISH, Language
+from .words.lines import ENGLISH, Language, in_language, notice
 
 MAX_REMEMBERED_SETTINGS: Final = 256
 
@@ -102,18 +103,32 @@ class Pipe:
         return events if call.in_chat else chunk_response(events)
 
     async def _stream(self, call: Call, frozen: Settings) -> AsyncGenerator[HostEvent]:
-        writer = _streamed(call)
+        writer = _streamed(call, frozen)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
                     for event in writer.render(output):
                         yield event
+        except asyncio.CancelledError:
+            # the host reads on until this is raised, and shows what it is handed first
+            for event in self._stopped(writer, call, frozen):
+                yield event
+            raise
         except Exception as error:  # noqa: BLE001 - the last one: raising would cost the partial answer
             for event in writer.render(_failed(error, call.language, is_admin=call.is_admin)):
                 yield event
 
+    def _stopped(self, writer: object, call: Call, frozen: Settings) -> list[HostEvent]:
+        """What a page is handed when its user has stopped the answer."""
+        cost = self._running_app().cost_of(call)
+        if cost is None or not isinstance(writer, NativeWriter):
+            return []
+        is_named = frozen.spending.cost_line != "off" and frozen.store_cost and not call.in_arena
+        line = notice("cost_stopped", cost=dollars(cost.usage.cost, cost.usage.provider_cost))
+        return writer.stopped(cost, in_language(line, call.language or ENGLISH) if is_named else "")
+
     async def _complete(self, call: Call, frozen: Settings) -> Any:
-        writer = CompletionWriter(_native(call), _completion_head(call))
+        writer = CompletionWriter(_native(call, frozen), _completion_head(call))
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -163,17 +178,22 @@ def _failed(error: Exception, language: Language | None, *, is_admin: bool) -> F
     return worded(report_failure(error, for_admin=is_admin), language or ENGLISH)
 
 
-def _native(call: Call) -> NativeWriter:
+def _native(call: Call, frozen: Settings) -> NativeWriter:
     writer = ChannelWriter if call.in_channel else NativeWriter
-    return writer(new_id=generate_item_id, clock=time.monotonic, continued_text=call.continued_text)
+    return writer(
+        new_id=generate_item_id,
+        clock=time.monotonic,
+        continued_text=call.continued_text,
+        usage_shown="tokens" if call.in_arena else "all" if frozen.store_cost else "no_cost",
+    )
 
 
-def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
+def _streamed(call: Call, frozen: Settings) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
     """What renders a stream: native events for a page, chunks for anybody else."""
     if not call.in_chat:
         options = as_object(call.parameters.get("stream_options"))
         return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
-    writer = _native(call)
+    writer = _native(call, frozen)
     return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
 
 

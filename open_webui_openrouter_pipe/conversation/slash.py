@@ -34,6 +34,11 @@ class ShowContext:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowCost:
+    """Show what the chat has cost."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShowSpending:
     """Show what was spent in a month such as "2026-10", or in so many days."""
 
@@ -89,7 +94,7 @@ class Unknown:
 
 
 Command: TypeAlias = (
-    ShowContext | ShowSpending | Compact | Restore | Discard | SetAim | Help | Misused | Unknown
+    ShowContext | ShowCost | ShowSpending | Compact | Restore | Discard | SetAim | Help | Misused | Unknown
 )
 
 
@@ -138,6 +143,7 @@ def _of_turns(argument: str, command: type[Restore | Discard]) -> Command | None
 
 _READERS: Final[Mapping[str, Callable[[str], Command | None]]] = {
     "context": lambda argument: None if argument else ShowContext(),
+    "cost": lambda argument: None if argument else ShowCost(),
     "spending": lambda argument: ShowSpending(argument or "30") if _PERIOD.fullmatch(argument) else None,
     "summarize": Compact,
     "restore": partial(_of_turns, command=Restore),

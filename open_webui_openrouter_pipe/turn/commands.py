@@ -12,7 +12,15 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from ..context.report import ChatRecord, ContextReport, context_text, report_context, reported_summaries
+from ..context.report import (
+    ChatCost,
+    ChatRecord,
+    ContextReport,
+    context_text,
+    cost_text,
+    report_context,
+    reported_summaries,
+)
 from ..context.spending import SpendingReport, spending_page, spending_text
 from ..conversation.conversation import Conversation
 from ..conversation.slash import (
@@ -26,6 +34,7 @@ from ..conversation.slash import (
     Restore,
     SetAim,
     ShowContext,
+    ShowCost,
     ShowSpending,
     Unknown,
     commanded_aims,
@@ -47,7 +56,8 @@ class CommandRunner:
     """Answers the commands of one call of the host.
 
     `model` is the name that users see, `only_draws` says that it does not write; `read_record` returns what is known of
-    the chat's requests, `read_spending` what was spent in a period, `page` draws a report as a page, a summary may take
+    the chat's requests, `read_cost` what they have cost, `read_spending` what was spent in a period, `page` draws a
+    report as a page, a summary may take
     `wait_seconds`, and the user reads `language`.
     """
 
@@ -55,6 +65,7 @@ class CommandRunner:
     channel: OutputChannel
     new_id: Callable[[], str]
     read_record: Callable[[Plan], Awaitable[ChatRecord]]
+    read_cost: Callable[[], Awaitable[ChatCost]]
     model: str
     wait_seconds: float
     read_spending: Callable[[str], Awaitable[SpendingReport]]
@@ -80,27 +91,34 @@ class CommandRunner:
     async def _text(self, command: Command, conversation: Conversation) -> str:
         match command:
             case ShowContext():
-                text = await self._context(conversation)
+                return await self._context(conversation)
+            case ShowCost():
+                return cost_text(await self.read_cost(), speaker(self.language))
             case ShowSpending(period):
-                text = await self._spending(period)
+                return await self._spending(period)
             case Compact():
-                text = await self._compact(command, conversation)
+                return await self._compact(command, conversation)
             case Restore():
-                text = await self._restore(command, conversation)
+                return await self._restore(command, conversation)
             case Discard():
-                text = await self._discard(command, conversation)
+                return await self._discard(command, conversation)
+            case _:
+                return self._said(command, conversation)
+
+    def _said(self, command: SetAim | Help | Misused | Unknown, conversation: Conversation) -> str:
+        """The answer to a command that nothing needs to be read for."""
+        match command:
             case SetAim(aim):
                 name = "aim_kept" if aim == self._aim(_before(conversation)) else "aim_set"
-                text = notice(name, aim=aim)
+                return notice(name, aim=aim)
             case Help():
-                text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
+                return notice("joined", lines=tuple(self._help(conversation)), separator="\n")
             case Misused(name):
-                text = notice("command_misused", name=name, usage=notice(f"help_{name}"))
+                return notice("command_misused", name=name, usage=notice(f"help_{name}"))
             case Unknown(name, nearest):
-                text = notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
+                return notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
             case _:
                 assert_never(command)
-        return text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
         yield from (notice("help_title"), "")

@@ -20,6 +20,7 @@ from typing import Any, cast
 import httpx
 
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.host.native import NOTICE
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import Files
 from open_webui_openrouter_pipe.store.database import Database
@@ -128,8 +129,8 @@ class Answer:
 
     @property
     def notices(self) -> list[str]:
-        """The status lines."""
-        return [data["description"] for data in self._data_of("status")]
+        """The lines about the answer, in it and above it, in the order in which they came."""
+        return [line for event in self.events for line in _lines_of(event)]
 
     @property
     def pictures(self) -> list[str]:
@@ -277,6 +278,19 @@ def reduced(output: list[Json], event: Json) -> list[Json]:
     if kind == "response.function_call_arguments.delta":
         item["arguments"] += event["delta"]
     return output
+
+
+def _lines_of(event: Json) -> list[str]:
+    status = event.get("event", {})
+    if status.get("type") == "status" and not status["data"].get("hidden"):
+        return [status["data"]["description"]]
+    return lines_in(event["item"]) if event.get("type") == "response.output_item.added" else []
+
+
+def lines_in(item: Json) -> list[str]:
+    """The lines about an answer that an item has."""
+    paragraphs = item["content"][0]["text"].split("\n>\n") if item["type"] == NOTICE else []
+    return [re.sub(r"\\(?=[\W_])", "", each.removeprefix("> ")) for each in paragraphs]
 
 
 def _text_of(item: Json) -> str:

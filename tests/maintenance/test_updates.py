@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import UpdateRefused
+from open_webui_openrouter_pipe.host.switches import AUTHOR
 from open_webui_openrouter_pipe.maintenance import releases, updates
 from open_webui_openrouter_pipe.maintenance.commands import read_command
-from open_webui_openrouter_pipe.maintenance.pipe import AUTHOR, MaintenanceValves, update
+from open_webui_openrouter_pipe.maintenance.pipe import MaintenanceValves, update
 from open_webui_openrouter_pipe.maintenance.releases import UPDATE_FILE
 from open_webui_openrouter_pipe.maintenance.updates import Updates
 from scripts import build
