@@ -21,7 +21,7 @@ from .errors import PipeError
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_rows import function_id
-from .host.native import ChannelWriter, HostEvent, NativeWriter
+from .host.native import ChannelWriter, HostEvent, NativeWriter, PageWriter
 from .host.platform import stored_user_valves
 from .host.tagged_code import TaggedCodeWriter
 from .host.wording import EventCall, page_question, user_language, worded
@@ -31,7 +31,7 @@ from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
 from .turn.runner import report_failure
 from .valves import PROTECTIONS, StoredUserValves, UserValves, user_valves_class
-from .words.lines import ENGLISH, Language
+from .words.lines import ENGLISH, Language, in_language, notice
 
 MAX_REMEMBERED_SETTINGS: Final = 256
 
@@ -99,12 +99,17 @@ class Pipe:
                 async for output in outputs:
                     for event in writer.render(output):
                         yield event
+        except asyncio.CancelledError:
+            # The host reads on until this is raised: what it is handed first still reaches the page.
+            for event in _stopped(writer, call, frozen):
+                yield event
+            raise
         except Exception as error:  # noqa: BLE001 - the last one: raising would cost the partial answer
             for event in writer.render(_failed(error, call.language, is_admin=call.is_admin)):
                 yield event
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
-        writer = CompletionWriter(_native(call), _completion_head(call))
+        writer = CompletionWriter(_native(call, NativeWriter), _completion_head(call))
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -151,9 +156,19 @@ def _failed(error: Exception, language: Language | None, *, is_admin: bool) -> F
     return worded(report_failure(error, for_admin=is_admin), language or ENGLISH)
 
 
-def _native(call: Call) -> NativeWriter:
-    writer = ChannelWriter if call.in_channel else NativeWriter
-    return writer(new_id=generate_item_id, clock=time.monotonic, continued_text=call.continued_text)
+def _native(call: Call, writer: type[NativeWriter]) -> NativeWriter:
+    kind = ChannelWriter if call.in_channel else writer
+    return kind(new_id=generate_item_id, clock=time.monotonic, continued_text=call.continued_text)
+
+
+def _stopped(
+    writer: NativeWriter | TaggedCodeWriter | ChunkWriter, call: Call, frozen: Settings
+) -> list[HostEvent]:
+    """What a page is told when its user has stopped the answer."""
+    if isinstance(writer, ChunkWriter):
+        return []
+    line = notice("answer_stopped") if frozen.status_lines != "none" else ""
+    return writer.stop(in_language(line, call.language or ENGLISH))
 
 
 def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
@@ -161,7 +176,7 @@ def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
     if not call.in_chat:
         options = as_object(call.parameters.get("stream_options"))
         return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
-    writer = _native(call)
+    writer = _native(call, NativeWriter if call.is_internal else PageWriter)
     return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
 
 

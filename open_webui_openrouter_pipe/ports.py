@@ -448,10 +448,14 @@ class RoundEnded:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One status line for the user; one that is not `done` is followed by another."""
+    """One status line for the user; one that is not `done` is a wait, and holds until anything else comes.
+
+    One that is about the end of the answer stands there, `at_end`.
+    """
 
     text: str
     done: bool = True
+    at_end: bool = False
 
 
 Show: TypeAlias = Callable[[Notice], Awaitable[None]]

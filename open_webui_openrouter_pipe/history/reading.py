@@ -28,6 +28,7 @@ from .markers import (
     read_references,
     split_text_by_markers,
 )
+from .notes import erase_notes, without_notes
 from .parts import omitted_part, read_arguments, read_call_id, read_content, read_output, text_part
 
 ANSWER_MARK: Final = "\u2063\u2060\u2063"
@@ -66,14 +67,14 @@ class FoundCommands:
 
 
 def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> FoundCommands:
-    """Take the commands out of a chat.
+    """Take the commands out of a chat, and our notes out of its answers.
 
     `prompt` is what the user wrote in the last message before the host added to it, "" where something is attached to
     it, None where that is not known. An answer that is to be continued is given anew.
     """
     roles = [as_text(as_object(message).get("role")) for message in messages]
     left = [
-        TAKEN_OUT if role == "assistant" and _text_of(message).lstrip().startswith(ANSWER_MARK) else message
+        message if role != "assistant" else TAKEN_OUT if _is_ours(message) else without_notes(message)
         for role, message in zip(roles, messages, strict=True)
     ]
     commands: dict[int, Command] = {}
@@ -86,7 +87,7 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
             continue
         answer = [*takewhile(lambda at: roles[at] in _ANSWERING, range(index + 1, len(messages)))]
         is_ours = bool(answer) and left[answer[0]] is TAKEN_OUT
-        if not (is_ours or all(_is_blank(messages[at]) for at in answer)):
+        if not (is_ours or all(_is_blank(left[at]) for at in answer)):
             continue
         for at in (index, *(() if is_ours else answer)):
             left[at] = TAKEN_OUT
@@ -98,7 +99,8 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
 
 
 def erase_commands(text: str) -> str:
-    """Return a task's prompt without the commands and answers that it quotes."""
+    """Return a task's prompt without the commands and answers that it quotes, and without notes."""
+    text = erase_notes(text)
     return _IN_PROMPT.sub("", text) if ANSWER_MARK in text else text
 
 
@@ -109,6 +111,11 @@ def _only_text(message: Any) -> str | None:
         return content
     parts = as_list(content)
     return as_text(as_object(parts[0]).get("text")) if len(parts) == 1 else None
+
+
+def _is_ours(message: Any) -> bool:
+    """Whether an answer is ours, to a command."""
+    return _text_of(message).lstrip().startswith(ANSWER_MARK)
 
 
 def _text_of(message: Any) -> str:

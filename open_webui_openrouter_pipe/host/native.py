@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
 
 from ..history.markers import Reference, leading_markers, standalone_markers, visible_chars, write_reference
+from ..history.notes import NOTE_GAP, as_markdown, ends_with_note, erase_notes, write_note
 from ..ports import Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
 from ..responses.effects import (
     TEXT_KINDS,
@@ -125,7 +126,8 @@ class NativeWriter:
         self, *, new_id: Callable[[], str], clock: Callable[[], float], continued_text: str = ""
     ) -> None:
         """`clock` returns seconds; it times the reasoning. `continued_text` is what the answer goes on with."""
-        self._continued_chars = visible_chars(continued_text)
+        self._continued_chars = visible_chars(erase_notes(continued_text))
+        self._gap = NOTE_GAP if ends_with_note(continued_text) else ""
         self._phase = ""
         self._new_id = new_id
         self._clock = clock
@@ -141,6 +143,9 @@ class NativeWriter:
         self._served = UNKNOWN
         self.usage: Usage | None = None
         self.failed: Failed | None = None
+        self._waits = False
+        """Whether the last line is about a wait, which ends with whatever comes next."""
+        self._last_line = _status(Notice(""), hidden=True)
 
     @property
     def host_usage(self) -> dict[str, Any]:
@@ -149,7 +154,27 @@ class NativeWriter:
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order; often one, sometimes none."""
-        return self._renderers[type(output)](self, output)
+        events = self._renderers[type(output)](self, output)
+        if self._waits and events and type(output) is not Notice:
+            return [self._end_wait(), *events]
+        return events
+
+    def stop(self, line: str) -> list[HostEvent]:
+        """Return the events for a user who has stopped the answer; the line for one that has no text, "" for none."""
+        if line and not any(item["type"] == "message" for item in self.items):
+            return self.render(Notice(line))
+        return [self._end_wait()] if self._waits else []
+
+    def _end_wait(self) -> HostEvent:
+        """The line before the wait again, which then stands alone; without any, one that is not shown hides it."""
+        self._waits = False
+        return self._last_line
+
+    def _line(self, line: Notice) -> list[HostEvent]:
+        self._waits, event = not line.done, _status(line)
+        if line.done:
+            self._last_line = event
+        return [event]
 
     def _start(self, effect: ItemStarted) -> list[HostEvent]:
         if (item := _begin(effect.item, self._new_id())) is None:
@@ -161,6 +186,8 @@ class NativeWriter:
             self._phase = phase if events else self._phase
         self._output_indexes[effect.index] = len(self.items)
         self._begun_at[effect.index] = self._clock()
+        if item["type"] == "message" and self._gap and not self.items:
+            self._prefixes[effect.index] = self._gap + self._prefixes.get(effect.index, "")
         events.append(self._add(item))
         if prefix := self._prefixes.get(effect.index):
             events += self._delta(TextDelta(effect.index, 0, prefix))
@@ -342,11 +369,9 @@ class NativeWriter:
         StoredMarkers: _mark,
         ToolAnswered: _answered,
         RoundEnded: _next_round,
-        Notice: lambda _, line: [
-            {"event": {"type": "status", "data": {"description": line.text, "done": line.done}}}
-        ],
+        Notice: lambda self, line: self._line(line),  # a page has its own
         Embed: lambda _, page: [{"event": {"type": "embeds", "data": {"embeds": [page.html]}}}],
-        Failed: lambda self, failed: self._error(failed),  # a channel has its own
+        Failed: lambda self, failed: self._error(failed),  # a page and a channel have their own
     }
 
 
@@ -354,9 +379,32 @@ def _done(output_index: int, item: HostItem) -> HostEvent:
     return {"type": "response.output_item.done", "output_index": output_index, "item": item}
 
 
+def _status(line: Notice, **fields: Any) -> HostEvent:
+    data = {"description": line.text, "done": line.done, **fields}
+    return {"event": {"type": "status", "data": data}}
+
+
+class PageWriter(NativeWriter):
+    """Writes what is about the end of an answer, or of a turn that failed, below what there is of it.
+
+    The host's own box for errors is pale, and its addresses are no links.
+    """
+
+    def _line(self, line: Notice) -> list[HostEvent]:
+        if line.at_end:
+            return [self._add(_message(self._new_id(), write_note(line.text)))]
+        return super()._line(line)
+
+    def _error(self, failed: Failed) -> list[HostEvent]:
+        self.failed, had_calls = failed, self._remove_calls()
+        events = [self._add(_message(self._new_id(), write_note(failed.message, failed=True)))]
+        return [*events, self._completed(None)] if had_calls or self._unreported else events
+
+
 class ChannelWriter(NativeWriter):
     """Writes the line of an error into the answer as a quotation, below what there is of it."""
 
     def _error(self, failed: Failed) -> list[HostEvent]:
         self._remove_calls()
-        return [self._add(_message(self._new_id(), f"> {failed.message}")), self._completed(None)]
+        text = f"> {as_markdown(failed.message)}"
+        return [self._add(_message(self._new_id(), text)), self._completed(None)]

@@ -47,6 +47,10 @@ class TaggedCodeWriter:
         code = self._code() if isinstance(output, ResponseFinished) else []
         return [*code, *events]
 
+    def stop(self, line: str) -> list[HostEvent]:
+        """Return the events for a user who has stopped the answer."""
+        return self._writer.stop(line)
+
     def _without_index(self, event: HostEvent) -> HostEvent:
         """The same event to a host that has other items before these; an item is known there by its id."""
         kind = event.get("type")

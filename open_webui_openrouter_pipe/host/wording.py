@@ -110,7 +110,7 @@ class Wording:
         if is_cost(output.text):
             said = " · ".join([*dict.fromkeys(self.important), said])
             self.important.clear()
-        elif is_important(output.text):
+        elif output.done and not output.at_end and is_important(output.text):
             self.important.append(said)
         return replace(output, text=said)
 

@@ -26,6 +26,7 @@ from ..ports import (
     other_model,
 )
 from ..responses.effects import (
+    TEXT_KINDS,
     UNKNOWN,
     Effect,
     ItemAmended,
@@ -79,6 +80,22 @@ def search_lines(output: Output) -> Iterator[Notice]:
         yield Notice(notice(lines[0]), done=False)
     elif lines:
         yield Notice(_result(item, lines[1]))
+
+
+def waiting_line(latest: Output | None, seconds: float) -> Notice:
+    """Return the line about a silence of so many seconds, by the output before it: what is known of the reason."""
+    match latest:
+        case Notice(text, done=False):
+            reason = text
+        case ItemStarted(item=item) if lines := kind_of(item["type"]).lines:
+            reason = notice(lines[0])
+        case ItemStarted(item=item) if is_reasoning(item):
+            reason = notice("waiting_thinking")
+        case TextDelta(kind=kind) if TEXT_KINDS[kind].item_type == "reasoning":
+            reason = notice("waiting_thinking")
+        case _:
+            reason = notice("waiting_model")
+    return Notice(notice("waiting", line=reason, seconds=seconds), done=False)
 
 
 def _result(item: Mapping[str, Any], unknown: str) -> str:
@@ -297,9 +314,9 @@ class Round:
             await self.channel.put(Notice(notice("answer_not_saved")))
         if effect.status == "incomplete":
             name = _INCOMPLETE_NOTICES.get(effect.reason, "answer_cut_off")
-            await self.channel.put(Notice(notice(name)))
+            await self.channel.put(Notice(notice(name), at_end=True))
         elif not any(map(_is_answer, effect.items)):
-            await self.channel.put(Notice(notice("answer_empty")))
+            await self.channel.put(Notice(notice("answer_empty"), at_end=True))
         items = tuple(self.recorder.for_host(index, item) for index, item in enumerate(effect.items))
         calls = [item for item in items if is_function_call(item)]
         if effect.status == "completed":

@@ -14,8 +14,9 @@ import pytest
 
 from open_webui_openrouter_pipe import errors, ports
 from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter, error_response
-from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter, host_usage
+from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter, PageWriter, host_usage
 from open_webui_openrouter_pipe.host.tagged_code import TaggedCodeWriter, find_code
+from open_webui_openrouter_pipe.history.notes import write_note
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.responses import effects
 from open_webui_openrouter_pipe.responses.failure import Failure
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Events = list[dict[str, Any]]
 
 CLASSES = {**vars(errors), **vars(ports), **vars(effects), "Failure": Failure}
+NOTE = write_note("Cut.")
 HEAD = {"id": "chatcmpl-1", "object": "", "created": 7, "model": "openai/gpt-5"}
 CODE = '<code_interpreter type="code" lang="python">'
 
@@ -85,10 +87,12 @@ def completed(outputs: Sequence[Output], *, with_output: bool) -> Events:
 
 
 WRITERS: dict[str, Callable[[Sequence[Output]], Events]] = {
-    "page": lambda outputs: rendered(native(), outputs),
+    "page": lambda outputs: rendered(native(PageWriter), outputs),
     "continued": lambda outputs: rendered(native(continued_text="One\n two."), outputs),
+    "continued behind a note": lambda outputs: rendered(native(continued_text=f"One\n{NOTE}"), outputs),
+    "internal": lambda outputs: rendered(native(), outputs),
     "channel": lambda outputs: rendered(native(ChannelWriter), outputs),
-    "tagged": lambda outputs: rendered(TaggedCodeWriter(native(), new_id=lambda: "C"), outputs),
+    "tagged": lambda outputs: rendered(TaggedCodeWriter(native(PageWriter), new_id=lambda: "C"), outputs),
     "chunks": lambda outputs: rendered(ChunkWriter(HEAD), outputs),
     "chunks with usage": lambda outputs: rendered(ChunkWriter(HEAD, include_usage=True), outputs),
     "completion": lambda outputs: completed(outputs, with_output=False),
