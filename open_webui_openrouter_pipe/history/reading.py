@@ -28,7 +28,7 @@ from .markers import (
     read_references,
     split_text_by_markers,
 )
-from .notes import erase_notes, without_notes
+from .notes import NOTE_BEGIN, erase_notes, without_notes
 from .parts import omitted_part, read_arguments, read_call_id, read_content, read_output, text_part
 
 ANSWER_MARK: Final = "\u2063\u2060\u2063"
@@ -73,10 +73,13 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
     it, None where that is not known. An answer that is to be continued is given anew.
     """
     roles = [as_text(as_object(message).get("role")) for message in messages]
-    left = [
-        message if role != "assistant" else TAKEN_OUT if _is_ours(message) else without_notes(message)
-        for role, message in zip(roles, messages, strict=True)
-    ]
+    left = [*messages]
+    for at in (at for at, role in enumerate(roles) if role == "assistant"):
+        said = _text_of(messages[at])
+        if said.lstrip().startswith(ANSWER_MARK):
+            left[at] = TAKEN_OUT
+        elif NOTE_BEGIN in said or messages[at].get("output"):
+            left[at] = without_notes(messages[at])
     commands: dict[int, Command] = {}
     asked: Command | None = None
     users = [index for index, role in enumerate(roles) if role == "user"]
@@ -111,11 +114,6 @@ def _only_text(message: Any) -> str | None:
         return content
     parts = as_list(content)
     return as_text(as_object(parts[0]).get("text")) if len(parts) == 1 else None
-
-
-def _is_ours(message: Any) -> bool:
-    """Whether an answer is ours, to a command."""
-    return _text_of(message).lstrip().startswith(ANSWER_MARK)
 
 
 def _text_of(message: Any) -> str:

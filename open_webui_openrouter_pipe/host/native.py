@@ -31,6 +31,8 @@ from ..responses.values import as_list, as_object, as_text, is_web_address
 HostItem = dict[str, Any]
 HostEvent = dict[str, Any]
 
+_HIDDEN_LINE: Final = {"event": {"type": "status", "data": {"description": "", "done": True, "hidden": True}}}
+"""Of several lines the page shows the last; this one hides them all."""
 _CITATIONS: Final = frozenset({"url_citation", "file_citation", "file_path"})
 """The annotations that the host may keep: a parsed document is one too, whole, and would swell the chat's row."""
 _RANGES: Final = ("start_index", "end_index")
@@ -126,8 +128,10 @@ class NativeWriter:
         self, *, new_id: Callable[[], str], clock: Callable[[], float], continued_text: str = ""
     ) -> None:
         """`clock` returns seconds; it times the reasoning. `continued_text` is what the answer goes on with."""
-        self._continued_chars = visible_chars(erase_notes(continued_text))
-        self._gap = NOTE_GAP if ends_with_note(continued_text) else ""
+        self._continued_chars, self._gap = 0, ""
+        if continued_text:
+            self._continued_chars = visible_chars(erase_notes(continued_text))
+            self._gap = NOTE_GAP if ends_with_note(continued_text) else ""
         self._phase = ""
         self._new_id = new_id
         self._clock = clock
@@ -145,7 +149,7 @@ class NativeWriter:
         self.failed: Failed | None = None
         self._waits = False
         """Whether the last line is about a wait, which ends with whatever comes next."""
-        self._last_line = _status(Notice(""), hidden=True)
+        self._last_line = _HIDDEN_LINE
 
     @property
     def host_usage(self) -> dict[str, Any]:
@@ -171,7 +175,8 @@ class NativeWriter:
         return self._last_line
 
     def _line(self, line: Notice) -> list[HostEvent]:
-        self._waits, event = not line.done, _status(line)
+        data = {"description": line.text, "done": line.done}
+        self._waits, event = not line.done, {"event": {"type": "status", "data": data}}
         if line.done:
             self._last_line = event
         return [event]
@@ -377,11 +382,6 @@ class NativeWriter:
 
 def _done(output_index: int, item: HostItem) -> HostEvent:
     return {"type": "response.output_item.done", "output_index": output_index, "item": item}
-
-
-def _status(line: Notice, **fields: Any) -> HostEvent:
-    data = {"description": line.text, "done": line.done, **fields}
-    return {"event": {"type": "status", "data": data}}
 
 
 class PageWriter(NativeWriter):

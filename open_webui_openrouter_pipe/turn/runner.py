@@ -367,9 +367,12 @@ class TurnRunner:
                 return answer
             if smaller := await fitter.refit_smaller(conversation, plan, counted):
                 reason = notice("context_shortened" if counted else "asked_shorter")
-                await fitter.report(conversation, smaller, self.channel.put, reason=reason)
+                await self.channel.put(Notice(reason, done=False))
                 again = await self._run_round(smaller, built, conversation, how)
-                return answer if _has_failed(again) else again
+                if _has_failed(again):  # then nothing is lacking in an answer
+                    return answer
+                await fitter.report(conversation, smaller, self.channel.put, reason=reason)
+                return again
         if answer.ended_turn:
             fitter.prefetch(plan)
         return answer

@@ -35,6 +35,10 @@ SECRET_KEY = "the host's secret"  # noqa: S105 - of a host that does not exist
 IDLE_SECONDS = 600.0
 PATIENT_SECONDS = 60.0
 _MAX_ROUNDS = 8
+_NOTE = re.compile(
+    "\n?> \u2063\u2063\u2060(?P<failed>\u2060?)(?P<line>[^\n\u2063]*)\u2063\u2060\u2060\u2063(?:\n\n)?"
+)
+"""A line of the pipe's own at the end of an answer."""
 
 
 @dataclass
@@ -123,13 +127,22 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What the user reads, markers included."""
-        return "\n".join(_text_of(item) for item in self.output if item["type"] == "message")
+        """What the user reads of the model, markers included."""
+        return _NOTE.sub("", self._shown)
 
     @property
     def notices(self) -> list[str]:
-        """The status lines."""
-        return [data["description"] for data in self._data_of("status")]
+        """The status lines, but for those that only end a wait."""
+        return [data["description"] for data in self._data_of("status") if not data.get("hidden")]
+
+    @property
+    def notes(self) -> list[str]:
+        """The lines at the end of the answer, but for an error, as plain text."""
+        return [_plain(found["line"]) for found in _NOTE.finditer(self._shown) if not found["failed"]]
+
+    @property
+    def _shown(self) -> str:
+        return "\n".join(_text_of(item) for item in self.output if item["type"] == "message")
 
     @property
     def pictures(self) -> list[str]:
@@ -223,6 +236,8 @@ class Page:
             elif "event" not in event:
                 output = reduced(output, json.loads(json.dumps(event)))
                 answer.output = [*earlier, *output]
+                if line := _failure_of(event):
+                    answer.error, answer.reference = split_reference(line)
             yield event
 
     async def _call(self, body: Json, task: str | None = None) -> Any:
@@ -251,6 +266,18 @@ class Page:
                 {"type": "function_call_output", **ids, "output": parts, "status": "completed"}
             )
         return bool(calls)
+
+
+def _failure_of(event: Json) -> str:
+    """The line of the error that an event adds to the answer, "" for any other."""
+    item = event.get("item") or {}
+    found = _NOTE.fullmatch(_text_of(item)) if item.get("type") == "message" else None
+    return _plain(found["line"]) if found and found["failed"] else ""
+
+
+def _plain(markdown: str) -> str:
+    """The words of a note without its links and escapes."""
+    return re.sub(r"\\([*<~])", r"\1", re.sub(r"\[[^\]]*\]\(([^)]*)\)", r"\1", markdown))
 
 
 def split_reference(line: str) -> tuple[str, str]:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe import errors, ports
+from open_webui_openrouter_pipe.history.notes import write_note
 from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter, error_response
 from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter, PageWriter, host_usage
 from open_webui_openrouter_pipe.host.tagged_code import TaggedCodeWriter, find_code
-from open_webui_openrouter_pipe.history.notes import write_note
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.responses import effects
 from open_webui_openrouter_pipe.responses.failure import Failure
