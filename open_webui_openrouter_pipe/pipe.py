@@ -21,11 +21,12 @@ from .errors import PipeError
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_rows import function_id
-from .host.native import ChannelWriter, HostEvent, NativeWriter, PageWriter
+from .host.native import ChannelWriter, HostEvent, NativeWriter, PageWriter, status_event
 from .host.platform import stored_user_valves
 from .host.tagged_code import TaggedCodeWriter
-from .host.wording import EventCall, page_question, user_language, worded
-from .ports import Failed
+from .host.tool_stops import watch_tools
+from .host.wording import EventCall, EventEmitter, page_question, user_language, worded
+from .ports import Failed, Notice
 from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
@@ -65,13 +66,14 @@ class Pipe:
         self._report_unreadable()
         return await self._running_app().models(read_settings(self.valves), function_id=function_id(self))
 
-    async def pipe(
+    async def pipe(  # noqa: PLR0913, PLR0917 - the host passes what has one of its names
         self,
         body: dict[str, Any],
         __user__: dict[str, Any] | None = None,
         __metadata__: dict[str, Any] | None = None,
         __task__: str | None = None,
         __event_call__: EventCall | None = None,
+        __event_emitter__: EventEmitter | None = None,
         __request__: Any = None,
     ) -> Any:
         """Answer one call of the host: a stream of events, or one completion when it does not stream.
@@ -89,16 +91,22 @@ class Pipe:
         call = replace(call, language=language)
         if not call.stream:
             return await self._complete(call, frozen)
-        events = self._stream(call, frozen)
+        events = self._stream(call, frozen, as_object(__metadata__).get("tools"), __event_emitter__)
         return events if call.in_chat else chunk_response(events)
 
-    async def _stream(self, call: Call, frozen: Settings) -> AsyncGenerator[HostEvent]:
+    async def _stream(
+        self, call: Call, frozen: Settings, tools: Any, emit: EventEmitter | None
+    ) -> AsyncGenerator[HostEvent]:
         writer = _streamed(call)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
                     for event in writer.render(output):
                         yield event
+            if emit and isinstance(writer, PageWriter) and (calls := writer.open_calls):
+                watch_tools(
+                    tools, {each["name"] for each in calls}, partial(_tool_stopped, emit, call, frozen)
+                )
         except asyncio.CancelledError:
             # The host reads on until this is raised: what it is handed first still reaches the page.
             for event in _stopped(writer, call, frozen):
@@ -169,6 +177,13 @@ def _stopped(
         return []
     line = notice("answer_stopped") if frozen.status_lines != "none" else ""
     return writer.stop(in_language(line, call.language or ENGLISH))
+
+
+async def _tool_stopped(emit: EventEmitter, call: Call, frozen: Settings, name: str) -> None:
+    """Show that a tool of the host was stopped."""
+    if frozen.status_lines != "none":
+        line = in_language(notice("tool_stopped", name=name), call.language or ENGLISH)
+        await emit(status_event(Notice(line))["event"])
 
 
 def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter | ChunkWriter:

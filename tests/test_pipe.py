@@ -18,6 +18,7 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import ConfigurationError
 from open_webui_openrouter_pipe.history.markers import erase_markers
 from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Json, Page, PipeInProcess
 from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
@@ -269,8 +270,7 @@ async def test_an_answer_that_was_stopped_before_its_first_word_says_so(
     pipe: Pipe, standin: StandIn, shown: str, said: list[str]
 ) -> None:
     """The page would show nothing at all; who has switched lines off has none."""
-    pipe.valves = pipe.Valves(**pipe.valves.model_dump(exclude_unset=True), STATUS_LINES=shown)
-    page = Page(pipe, SCRIPTED)
+    page = Page(pipe, SCRIPTED, valves=UserValves(STATUS_LINES=shown))
     await _stop_while_awaiting(page.stream(UNANSWERED), standin)
     assert page.turns[-1][1].notices == said
 

@@ -68,6 +68,11 @@ def host_usage(usage: Usage, last: Usage | None = None, served: Served = UNKNOWN
     }
 
 
+def status_event(line: Notice) -> HostEvent:
+    """Return the event that shows a line above the answer."""
+    return {"event": {"type": "status", "data": {"description": line.text, "done": line.done}}}
+
+
 def _begin(item: Item, item_id: str) -> HostItem | None:
     """The first form of an item, or None for one that the host does not draw."""
     fields = cast("Mapping[str, Any]", item)
@@ -163,6 +168,15 @@ class NativeWriter:
             return [self._end_wait(), *events]
         return events
 
+    @property
+    def open_calls(self) -> list[HostItem]:
+        """The calls that the host or the caller is to run."""
+        done = {item["call_id"] for item in self.items if item["type"] == "function_call_output"}
+        calls = (
+            each for each in self.items if each["type"] == "function_call" and each["status"] == "completed"
+        )
+        return [call for call in calls if call["call_id"] not in done]
+
     def stop(self, line: str) -> list[HostEvent]:
         """Return the events for a user who has stopped the answer; the line for one that has no text, "" for none."""
         if line and not any(item["type"] == "message" for item in self.items):
@@ -175,8 +189,7 @@ class NativeWriter:
         return self._last_line
 
     def _line(self, line: Notice) -> list[HostEvent]:
-        data = {"description": line.text, "done": line.done}
-        self._waits, event = not line.done, {"event": {"type": "status", "data": data}}
+        self._waits, event = not line.done, status_event(line)
         if line.done:
             self._last_line = event
         return [event]

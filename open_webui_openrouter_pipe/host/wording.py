@@ -30,6 +30,7 @@ from ..words.lines import (
 from .call import Call
 
 EventCall: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+EventEmitter: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 StatusLines = Literal["all", "important", "none"]
 
 _log = logging.getLogger(__name__)

@@ -236,7 +236,7 @@ class Page:
             elif "event" not in event:
                 output = reduced(output, json.loads(json.dumps(event)))
                 answer.output = [*earlier, *output]
-                if line := _failure_of(event):
+                if line := failure_of(event.get("item") or {}):
                     answer.error, answer.reference = split_reference(line)
             yield event
 
@@ -268,9 +268,8 @@ class Page:
         return bool(calls)
 
 
-def _failure_of(event: Json) -> str:
-    """The line of the error that an event adds to the answer, "" for any other."""
-    item = event.get("item") or {}
+def failure_of(item: Json) -> str:
+    """The line of the error that an item of an answer is, as plain text; "" for any other."""
     found = _NOTE.fullmatch(_text_of(item)) if item.get("type") == "message" else None
     return _plain(found["line"]) if found and found["failed"] else ""
 

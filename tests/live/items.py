@@ -10,7 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from open_webui_openrouter_pipe.history.markers import erase_markers
+from open_webui_openrouter_pipe.history.notes import erase_notes
 from scripts.harness.openwebui import OpenWebUI
+from scripts.harness.page import failure_of
 from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
 from tests.live.models import Json
@@ -24,14 +26,14 @@ def statuses(answer: Json) -> list[str]:
 
 
 def error_of(answer: Json) -> str:
-    """The line of an answer's error."""
-    return str(answer["error"]["content"]["message"])
+    """The line of an answer's error, which is the last of its text; "" where it has none."""
+    return failure_of(answer["output"][-1]) if answer["output"] else ""
 
 
 def text_of(answer: Json) -> str:
-    """An answer's text as the host stored it in its items, without markers; a broken answer has no other."""
+    """An answer's text as the host stored it in its items, without markers and notes."""
     parts = [part for item in answer["output"] if item["type"] == "message" for part in item["content"]]
-    return "\n".join(erase_markers(part["text"]) for part in parts)
+    return erase_notes("\n".join(erase_markers(part["text"]) for part in parts))
 
 
 def answers(standin: StandIn) -> list[RecordedRequest]:
