@@ -26,8 +26,10 @@ def statuses(answer: Json) -> list[str]:
 
 
 def error_of(answer: Json) -> str:
-    """The line of an answer's error, which is the last of its text; "" where it has none."""
-    return failure_of(answer["output"][-1]) if answer["output"] else ""
+    """The line of an answer's error, "" for none: the last of its text, or in a field where it did not stream."""
+    content = (answer.get("error") or {}).get("content") or {}
+    line = content.get("message") if isinstance(content, dict) else content
+    return str(line or failure_of((answer.get("output") or [{}])[-1]))
 
 
 def text_of(answer: Json) -> str:
