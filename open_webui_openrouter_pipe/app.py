@@ -77,8 +77,7 @@ class App:
         host = self.worker.host
         language = call.language or find_language([host.default_locale()])
         call = replace(call, language=language)
-        important = self.worker.memory.important_lines(call.user_id, call.message_id)
-        wording = Wording(language, settings.status_lines, partial(host.may_continue, call), important)
+        wording = Wording(language, settings.status_lines, partial(host.may_continue, call))
         answer = self._status if call.model_id == STATUS_ID else self._answer
         async with aclosing(answer(call, settings)) as outputs:
             async for output in outputs:

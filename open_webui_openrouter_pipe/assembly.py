@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from .context.page import context_page
-from .context.report import MAX_BREAKS, ChatRecord
+from .context.report import MAX_BREAKS, ChatCost, ChatRecord
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .conversation.conversation import Tool
 from .errors import AttachmentNotFound, StoreError
@@ -38,7 +38,7 @@ from .planning.recall import without_tools
 from .ports import Model, Responses, Show
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
-from .turn.bill import CostCeiling, Spending
+from .turn.bill import CostCeiling, Spending, zone_of
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
 from .turn.fit import Fitter, FitTerms
@@ -129,6 +129,7 @@ class Assembly:
             self.channel,
             generate_item_id,
             partial(self._chat_record, composer, spending),
+            partial(self._chat_cost, spending),
             model.name if model else call.model_id,
             wait_seconds=self.permitted.settings.summary_timeout_seconds,
             only_draws=bool(model and not model.writes),
@@ -148,12 +149,21 @@ class Assembly:
             log.warning("the cost of a chat could not be read: %s", error)
             return ChatRecord(cached)
 
+    async def _chat_cost(self, spending: Spending) -> ChatCost:
+        """What the chat has cost. Raises StoreError."""
+        own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
+        if not spending.chat_id:
+            return ChatCost(None)
+        days = await own.audit.costs(*owner, zone_of(spending.zone))
+        named = [(day, spending.name_of(model), cost) for day, model, cost in days]
+        return ChatCost(await own.ledger.of_chat(*owner), named, *spending.next_cost())
+
     def _spending(self, composer: Composer, models: Sequence[Model | None]) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
         call, settings = self.permitted.call, self.permitted.settings
         return Spending(
             self.worker.spending,
-            settings.spending,
+            replace(settings.spending, cost_line="off") if call.in_arena else settings.spending,
             self.permitted.payer,
             replace(call.origin, chat_id="", message_id="") if call.task else call.origin,
             call.chat_id if is_saved(call.chat_id) else "",

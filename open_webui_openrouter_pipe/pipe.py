@@ -26,7 +26,7 @@ from .host.platform import stored_user_valves
 from .host.tagged_code import TaggedCodeWriter
 from .host.tool_stops import watch_tools
 from .host.wording import EventCall, EventEmitter, page_question, user_language, worded
-from .ports import Failed, Notice
+from .ports import Failed
 from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
@@ -97,7 +97,7 @@ class Pipe:
     async def _stream(
         self, call: Call, frozen: Settings, tools: Any, emit: EventEmitter | None
     ) -> AsyncGenerator[HostEvent]:
-        writer = _streamed(call)
+        writer = _streamed(call, frozen)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -117,7 +117,7 @@ class Pipe:
                 yield event
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
-        writer = CompletionWriter(_native(call, NativeWriter), _completion_head(call))
+        writer = CompletionWriter(_native(call, frozen, NativeWriter), _completion_head(call))
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -164,9 +164,28 @@ def _failed(error: Exception, language: Language | None, *, is_admin: bool) -> F
     return worded(report_failure(error, for_admin=is_admin), language or ENGLISH)
 
 
-def _native(call: Call, writer: type[NativeWriter]) -> NativeWriter:
+def _native(call: Call, frozen: Settings, writer: type[NativeWriter]) -> NativeWriter:
     kind = ChannelWriter if call.in_channel else writer
-    return kind(new_id=generate_item_id, clock=time.monotonic, continued_text=call.continued_text)
+    return kind(
+        new_id=generate_item_id,
+        clock=time.monotonic,
+        continued_text=call.continued_text,
+        usage_shown="tokens" if call.in_arena else "all" if frozen.store_cost else "no_cost",
+    )
+
+
+def _streamed(call: Call, frozen: Settings) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
+    """What renders a stream: native events for a page, chunks for anybody else."""
+    if not call.in_chat:
+        options = as_object(call.parameters.get("stream_options"))
+        return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
+    writer = _native(call, frozen, NativeWriter if call.is_internal else PageWriter)
+    return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
+
+
+def _completion_head(call: Call) -> dict[str, Any]:
+    completion_id = f"chatcmpl-{generate_item_id()}"
+    return {"id": completion_id, "object": "", "created": int(time.time()), "model": call.model_id}
 
 
 def _stopped(
@@ -183,18 +202,4 @@ async def _tool_stopped(emit: EventEmitter, call: Call, frozen: Settings, name: 
     """Show that a tool of the host was stopped."""
     if frozen.status_lines != "none":
         line = in_language(notice("tool_stopped", name=name), call.language or ENGLISH)
-        await emit(status_event(Notice(line))["event"])
-
-
-def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
-    """What renders a stream: native events for a page, chunks for anybody else."""
-    if not call.in_chat:
-        options = as_object(call.parameters.get("stream_options"))
-        return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
-    writer = _native(call, NativeWriter if call.is_internal else PageWriter)
-    return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
-
-
-def _completion_head(call: Call) -> dict[str, Any]:
-    completion_id = f"chatcmpl-{generate_item_id()}"
-    return {"id": completion_id, "object": "", "created": int(time.time()), "model": call.model_id}
+        await emit(status_event(line)["event"])

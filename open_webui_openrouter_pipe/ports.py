@@ -448,14 +448,31 @@ class RoundEnded:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One status line for the user; one that is not `done` is a wait, and holds until anything else comes.
+    """One line for the user; one that is not `done` is a wait, and followed by another.
 
-    One that is about the end of the answer stands there, `at_end`.
+    Whoever words it gives it its `weight`: 0 for a status line, where an empty text ends a wait and says nothing; any
+    other stands in the answer, the heaviest first.
     """
 
     text: str
     done: bool = True
-    at_end: bool = False
+    weight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCost:
+    """What an answer has cost so far, in all calls and requests for it; told before the end of each request.
+
+    `usage` has what was paid, which OpenRouter may not have said. `seconds` are those of its requests, `others` the ids
+    of the models that have answered in place of the one that was asked for.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+    requests: int = 0
+    seconds: float = 0.0
+    others: tuple[str, ...] = ()
+    waits_since: float | None = None
+    """The event loop's seconds since which its tools run; None where none does."""
 
 
 Show: TypeAlias = Callable[[Notice], Awaitable[None]]
@@ -480,5 +497,5 @@ class Failed:
     error: PipeError | None = field(default=None, compare=False)
 
 
-Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | Notice | Embed | Failed
+Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | AnswerCost | Notice | Embed | Failed
 """What the engine sends to whoever renders the answer, in order."""

@@ -79,7 +79,8 @@ class Settings:
     download_hosts: tuple[str, ...]
     notices: tuple[str, ...] = ()
     refusal: str = ""
-    status_lines: StatusLines = "all"
+    status_lines: StatusLines = "important"
+    store_cost: bool = True
     save_attachments: bool
     assumed_context_tokens: int
     summary_model: str

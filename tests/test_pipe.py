@@ -17,6 +17,7 @@ import pytest
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import ConfigurationError
 from open_webui_openrouter_pipe.history.markers import erase_markers
+from open_webui_openrouter_pipe.host.native import NOTICE
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Json, Page, PipeInProcess
@@ -174,7 +175,7 @@ async def test_a_chat_goes_on_after_any_break(
     broken = await page.ask("one")
     answer = await page.ask("and now?")
     assert (bool(broken.error), answer.error) == (True, None)
-    assert [(item["type"], item["status"]) for item in broken.output] == [*state, ("message", "completed")]
+    assert [(item["type"], item["status"]) for item in broken.output] == [*state, (NOTICE, "completed")]
     assert_clean(standin)
 
 
@@ -314,7 +315,7 @@ async def test_every_kind_of_answer_is_stored_clean_and_goes_on(
     page = Page(pipe, SCRIPTED, tools=TOOLS)
     answer = await page.ask(plot)
     stored = json.dumps(answer.output)
-    kinds = types_of(answer.output)
+    kinds = [kind for kind in types_of(answer.output) if kind != NOTICE]
     assert (answer.error, kinds[-1]) == (None, "message")
     assert [kind for kind in kinds if kind not in {"message", "function_call_output"}] == types
     assert not re.search(r"null|encrypted_content|signature", stored)

@@ -29,6 +29,11 @@ class ShowContext:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowCost:
+    """Show what the chat has cost."""
+
+
+@dataclass(frozen=True, slots=True)
 class Compact:
     """Summarize all but the newest turns now; `keep` says what must stand in the summary, "" for nothing special."""
 
@@ -68,7 +73,7 @@ class Misused:
     name: str
 
 
-Command: TypeAlias = ShowContext | Compact | Restore | Discard | SetAim | Help | Misused
+Command: TypeAlias = ShowContext | ShowCost | Compact | Restore | Discard | SetAim | Help | Misused
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,7 @@ def _of_turns(argument: str, command: type[Restore | Discard]) -> Command | None
 
 _READERS: Final[Mapping[str, Callable[[str], Command | None]]] = {
     "context": lambda argument: None if argument else ShowContext(),
+    "cost": lambda argument: None if argument else ShowCost(),
     "compact": Compact,
     "restore": partial(_of_turns, command=Restore),
     "discard": partial(_of_turns, command=Discard),

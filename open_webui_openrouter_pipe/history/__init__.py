@@ -7,7 +7,6 @@
     steady     the system prompt that a chat keeps sending, and what has changed in it
     folded     tool calls and reasoning folded into text, and stored output unfolded
     markers    what names artifacts: lines in assistant text, details beside the reasoning, ids of calls
-    notes      lines of ours at the end of an answer, which no model sees
     artifacts  stored items made valid, and to whom reasoning may be sent
     calls      tool calls matched with their results
     parts      message parts and tool values in every form

@@ -28,7 +28,6 @@ from .markers import (
     read_references,
     split_text_by_markers,
 )
-from .notes import NOTE_BEGIN, erase_notes, without_notes
 from .parts import omitted_part, read_arguments, read_call_id, read_content, read_output, text_part
 
 ANSWER_MARK: Final = "\u2063\u2060\u2063"
@@ -67,19 +66,16 @@ class FoundCommands:
 
 
 def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> FoundCommands:
-    """Take the commands out of a chat, and our notes out of its answers.
+    """Take the commands out of a chat.
 
     `prompt` is what the user wrote in the last message before the host added to it, "" where something is attached to
     it, None where that is not known. An answer that is to be continued is given anew.
     """
     roles = [as_text(as_object(message).get("role")) for message in messages]
-    left = [*messages]
-    for at in (at for at, role in enumerate(roles) if role == "assistant"):
-        said = _text_of(messages[at])
-        if said.lstrip().startswith(ANSWER_MARK):
-            left[at] = TAKEN_OUT
-        elif NOTE_BEGIN in said or messages[at].get("output"):
-            left[at] = without_notes(messages[at])
+    left = [
+        TAKEN_OUT if role == "assistant" and _text_of(message).lstrip().startswith(ANSWER_MARK) else message
+        for role, message in zip(roles, messages, strict=True)
+    ]
     commands: dict[int, Command] = {}
     asked: Command | None = None
     users = [index for index, role in enumerate(roles) if role == "user"]
@@ -90,7 +86,7 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
             continue
         answer = [*takewhile(lambda at: roles[at] in _ANSWERING, range(index + 1, len(messages)))]
         is_ours = bool(answer) and left[answer[0]] is TAKEN_OUT
-        if not (is_ours or all(_is_blank(left[at]) for at in answer)):
+        if not (is_ours or all(_is_blank(messages[at]) for at in answer)):
             continue
         for at in (index, *(() if is_ours else answer)):
             left[at] = TAKEN_OUT
@@ -102,8 +98,7 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
 
 
 def erase_commands(text: str) -> str:
-    """Return a task's prompt without the commands and answers that it quotes, and without notes."""
-    text = erase_notes(text)
+    """Return a task's prompt without the commands and answers that it quotes."""
     return _IN_PROMPT.sub("", text) if ANSWER_MARK in text else text
 
 

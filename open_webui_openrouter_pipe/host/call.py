@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
-from ..history.notes import tells_failure
 from ..history.reading import erase_commands, find_commands
 from ..ports import RequestOrigin
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import Language, notice
+from .native import FAILED, NOTICE
 
 _CHANNEL_PREFIX = "channel:"
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", _CHANNEL_PREFIX)
@@ -142,7 +142,7 @@ class Call:
 
     @property
     def continued_text(self) -> str:
-        """The text of the answer that is to go on, with our notes: the chat then ends with it."""
+        """The text of the answer that is to go on: the chat then ends with it."""
         last = as_object(self.messages[-1]) if self.messages else {}
         return as_text(last.get("content")) if last.get("role") == "assistant" else ""
 
@@ -224,7 +224,13 @@ def read_call(
 
 def _is_moot(messages: Sequence[Any]) -> bool:
     """Whether a chat, which `routers/tasks.py` names beside the prompt that quotes it, ends with nothing to work on."""
-    return find_commands(messages).asked is not None or tells_failure(as_object((messages or [None])[-1]))
+    return find_commands(messages).asked is not None or _has_failed(messages)
+
+
+def _has_failed(messages: Sequence[Any]) -> bool:
+    """Whether the last answer of a chat, as the host keeps it, says why there is no whole one."""
+    items = as_list(as_object(messages[-1]).get("output")) if messages else []
+    return any(as_object(item).get("type") == NOTICE and FAILED in item for item in items)
 
 
 def strip_function_prefix(model: str) -> str:

@@ -12,7 +12,15 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from ..context.report import ChatRecord, ContextReport, context_text, report_context, reported_summaries
+from ..context.report import (
+    ChatCost,
+    ChatRecord,
+    ContextReport,
+    context_text,
+    cost_text,
+    report_context,
+    reported_summaries,
+)
 from ..conversation.conversation import Conversation
 from ..conversation.slash import (
     Aim,
@@ -24,6 +32,7 @@ from ..conversation.slash import (
     Restore,
     SetAim,
     ShowContext,
+    ShowCost,
     commanded_aims,
     covers,
 )
@@ -37,7 +46,7 @@ from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
 
-_NAMES: Final = ("context", "compact", "restore", "discard", "aim")
+_NAMES: Final = ("context", "cost", "compact", "restore", "discard", "aim")
 """The commands that the help lists, each by the line `help_{name}`."""
 
 
@@ -46,14 +55,15 @@ class CommandRunner:
     """Answers the commands of one call of the host.
 
     `model` is the name that users see, `only_draws` says that it does not write; `read_record` returns what is known of
-    the chat's requests, `page` draws a report as a page, a summary may take `wait_seconds`, and the user reads
-    `language`.
+    the chat's requests, `read_cost` what they have cost, `page` draws a report as a page, a summary may take
+    `wait_seconds`, and the user reads `language`.
     """
 
     fitter: Fitter
     channel: OutputChannel
     new_id: Callable[[], str]
     read_record: Callable[[Plan], Awaitable[ChatRecord]]
+    read_cost: Callable[[], Awaitable[ChatCost]]
     model: str
     wait_seconds: float
     only_draws: bool = False
@@ -79,6 +89,8 @@ class CommandRunner:
         match command:
             case ShowContext():
                 text = await self._context(conversation)
+            case ShowCost():
+                text = cost_text(await self.read_cost(), speaker(self.language))
             case Compact():
                 text = await self._compact(command, conversation)
             case Restore():

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, cast
 from ..errors import PipeError, StreamBroken
 from ..ports import (
     WAITED,
+    AnswerCost,
     Artifact,
     ArtifactStore,
     Downloads,
@@ -163,6 +164,11 @@ class Answer:
         return self.end.served if self.end else UNKNOWN
 
     @property
+    def has_calls(self) -> bool:
+        """Whether the response has ended with calls, so that another request follows."""
+        return isinstance(self.end, ResponseFinished) and any(map(is_function_call, self.end.items))
+
+    @property
     def ended_turn(self) -> bool:
         """Whether the answer is complete, and no call awaits its result."""
         is_complete = isinstance(self.end, ResponseFinished) and self.end.status == "completed"
@@ -195,6 +201,8 @@ class Round:
     reported: SeenOnce
     find: FindModel = lambda _: None
     own: OwnCalls = field(default_factory=OwnCalls)
+    cost: Callable[[Answer, Usage | None], AnswerCost] | None = None
+    """Returns what the whole answer has cost, with the request that ends."""
     answer: Answer = field(default_factory=Answer)
     _open: dict[int, Item] = field(default_factory=dict)
     """The items that were started at the host and are not finished there."""
@@ -261,6 +269,7 @@ class Round:
                 await self._finish(effect)
             case ResponseFailed():  # what led to nothing is not kept: no provider would take it back
                 self.answer.end = effect = self._named(effect)
+                await self._tell_cost()
                 await self.channel.put(effect)
                 error = self.responses.explain(effect.failure)
                 error.generation_id = effect.response_id or ""
@@ -272,6 +281,11 @@ class Round:
         """The end of the response with the model that answered in place of the one that was asked for."""
         other = other_model(self.recorder.origin.model, end.served.model, self.find)
         return replace(end, served=replace(end.served, other_model=other)) if other else end
+
+    async def _tell_cost(self) -> None:
+        """Before the end of a response: with that, the host takes its usage."""
+        if self.cost:
+            await self.channel.put(self.cost(self.answer, self.answer.usage))
 
     async def _start(self, effect: ItemStarted) -> None:
         self.answer.shown = True
@@ -314,9 +328,9 @@ class Round:
             await self.channel.put(Notice(notice("answer_not_saved")))
         if effect.status == "incomplete":
             name = _INCOMPLETE_NOTICES.get(effect.reason, "answer_cut_off")
-            await self.channel.put(Notice(notice(name), at_end=True))
+            await self.channel.put(Notice(notice(name)))
         elif not any(map(_is_answer, effect.items)):
-            await self.channel.put(Notice(notice("answer_empty"), at_end=True))
+            await self.channel.put(Notice(notice("answer_empty")))
         items = tuple(self.recorder.for_host(index, item) for index, item in enumerate(effect.items))
         calls = [item for item in items if is_function_call(item)]
         if effect.status == "completed":
@@ -325,7 +339,22 @@ class Round:
                 await self.channel.put(answered)
             answer.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
         answer.items = items
+        if other := unexpected_model(self.recorder.origin.model, effect.served.other_model):
+            row, chat_id = self.find(other), self.recorder.origin.chat_id
+            if self.reported.add(user_id, [f"{chat_id}\nanswered by {other}"]):
+                await self.channel.put(Notice(notice("answered_by_other", model=row.name if row else other)))
+        await self._tell_cost()
         await self.channel.put(RoundEnded(effect.usage) if answer.goes_on else replace(effect, items=items))
+
+
+def unexpected_model(asked: str, other: str) -> str:
+    """Return the model that has answered in place of one that was asked for by its name; "" behind routers and presets.
+
+    A variant is its model.
+    """
+    name = asked.partition(":")[0]
+    is_router = name.startswith(("openrouter/", "~", "@")) or "@preset/" in name
+    return "" if is_router or other.partition(":")[0] == name else other
 
 
 def _is_answer(item: Item) -> bool:

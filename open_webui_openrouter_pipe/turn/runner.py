@@ -401,6 +401,7 @@ class TurnRunner:
             self.memory.reported,
             ports.find,
             own,
+            self.spending.cost_so_far if origin.message_id else None,
         )
         answer = round_.answer
         answer.is_as_planned = not how.in_words

@@ -20,6 +20,7 @@ from typing import Any, cast
 import httpx
 
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import Files
 from open_webui_openrouter_pipe.store.database import Database
@@ -35,10 +36,6 @@ SECRET_KEY = "the host's secret"  # noqa: S105 - of a host that does not exist
 IDLE_SECONDS = 600.0
 PATIENT_SECONDS = 60.0
 _MAX_ROUNDS = 8
-_NOTE = re.compile(
-    "\n?> \u2063\u2063\u2060(?P<failed>\u2060?)(?P<line>[^\n\u2063]*)\u2063\u2060\u2060\u2063(?:\n\n)?"
-)
-"""A line of the pipe's own at the end of an answer."""
 
 
 @dataclass
@@ -127,22 +124,13 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What the user reads of the model, markers included."""
-        return _NOTE.sub("", self._shown)
+        """What the user reads, markers included."""
+        return "\n".join(_text_of(item) for item in self.output if item["type"] == "message")
 
     @property
     def notices(self) -> list[str]:
-        """The status lines, but for those that only end a wait."""
-        return [data["description"] for data in self._data_of("status") if not data.get("hidden")]
-
-    @property
-    def notes(self) -> list[str]:
-        """The lines at the end of the answer, but for an error, as plain text."""
-        return [_plain(found["line"]) for found in _NOTE.finditer(self._shown) if not found["failed"]]
-
-    @property
-    def _shown(self) -> str:
-        return "\n".join(_text_of(item) for item in self.output if item["type"] == "message")
+        """The lines about the answer, in it and above it, in the order in which they came."""
+        return [line for event in self.events for line in _lines_of(event)]
 
     @property
     def pictures(self) -> list[str]:
@@ -268,17 +256,6 @@ class Page:
         return bool(calls)
 
 
-def failure_of(item: Json) -> str:
-    """The line of the error that an item of an answer is, as plain text; "" for any other."""
-    found = _NOTE.fullmatch(_text_of(item)) if item.get("type") == "message" else None
-    return _plain(found["line"]) if found and found["failed"] else ""
-
-
-def _plain(markdown: str) -> str:
-    """The words of a note without its links and escapes."""
-    return re.sub(r"\\([*<~])", r"\1", re.sub(r"\[[^\]]*\]\(([^)]*)\)", r"\1", markdown))
-
-
 def split_reference(line: str) -> tuple[str, str]:
     """Return the line of an error without its reference, and the reference, "" where it has none."""
     found = re.search(r" \(reference ([A-Z]{6})\)$", line)
@@ -300,6 +277,26 @@ def reduced(output: list[Json], event: Json) -> list[Json]:
     if kind == "response.function_call_arguments.delta":
         item["arguments"] += event["delta"]
     return output
+
+
+def _lines_of(event: Json) -> list[str]:
+    status = event.get("event", {})
+    if status.get("type") == "status" and not status["data"].get("hidden"):
+        return [status["data"]["description"]]
+    is_added = event.get("type") == "response.output_item.added"
+    return lines_in(event["item"]) if is_added and FAILED not in event["item"] else []
+
+
+def lines_in(item: Json) -> list[str]:
+    """The lines about an answer that an item has, as plain text."""
+    paragraphs = item["content"][0]["text"].split("\n>\n") if item["type"] == NOTICE else []
+    plain = [re.sub(r"\[[^\]]*\]\(([^)]*)\)", r"\1", each.removeprefix("> ")) for each in paragraphs]
+    return [re.sub(r"\\(?=[\W_])", "", each) for each in plain]
+
+
+def failure_of(item: Json) -> str:
+    """The line of the error that an item of an answer is, "" for any other."""
+    return "".join(lines_in(item)) if FAILED in item else ""
 
 
 def _text_of(item: Json) -> str:

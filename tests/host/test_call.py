@@ -10,9 +10,9 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
 from open_webui_openrouter_pipe.history.markers import serialize_marker
-from open_webui_openrouter_pipe.history.notes import write_note
 from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
 from open_webui_openrouter_pipe.host.call import AttachedFile, Call, Source, read_call
+from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
@@ -38,15 +38,14 @@ OF_A_PROGRAM = Call(
 TEXTS = {
     "MARKED": f"USER: hi\nASSISTANT: {serialize_marker('0' * 20)}\n\nHello",
     "COMMANDED": f"USER: hi\nASSISTANT: Hello\nUSER: /help\nASSISTANT: {ANSWER_MARK}So.\nUSER: more",
-    "NOTED": f"USER: hi\nASSISTANT: Hello\n{write_note('Cut off.')}\nUSER: more",
     "COMMAND": "/help",
 }
 NAMES: Mapping[str, Any] = {
     **{name: {"role": "user", "content": text} for name, text in TEXTS.items()},
     "REPLY": {"role": "assistant", "content": f"{ANSWER_MARK}So."},
     "USER": {"role": "user", "content": "Why?"},
-    "FAILED": {"role": "assistant", "content": f"Half.\n{write_note('Lost.', failed=True)}"},
-    "CUT": {"role": "assistant", "content": f"Half.\n{write_note('Cut off.')}"},
+    "FAILED": {"role": "assistant", "content": "Half.", "output": [{"type": NOTICE, FAILED: True}]},
+    "CUT": {"role": "assistant", "content": "Half.", "output": [{"type": NOTICE}, {"type": "message"}]},
     "SAID": {"role": "assistant", "content": "How?"},
     "BUILTIN": {"type": "builtin"},
 }

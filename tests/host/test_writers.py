@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe import errors, ports
-from open_webui_openrouter_pipe.history.notes import write_note
 from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter, error_response
-from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter, PageWriter, host_usage
+from open_webui_openrouter_pipe.host.native import (
+    ChannelWriter,
+    NativeWriter,
+    PageWriter,
+    UsageShown,
+    host_usage,
+)
 from open_webui_openrouter_pipe.host.tagged_code import TaggedCodeWriter, find_code
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.responses import effects
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
 Events = list[dict[str, Any]]
 
 CLASSES = {**vars(errors), **vars(ports), **vars(effects), "Failure": Failure}
-NOTE = write_note("Cut.")
 HEAD = {"id": "chatcmpl-1", "object": "", "created": 7, "model": "openai/gpt-5"}
 CODE = '<code_interpreter type="code" lang="python">'
 
@@ -88,9 +92,8 @@ def completed(outputs: Sequence[Output], *, with_output: bool) -> Events:
 
 WRITERS: dict[str, Callable[[Sequence[Output]], Events]] = {
     "page": lambda outputs: rendered(native(PageWriter), outputs),
-    "continued": lambda outputs: rendered(native(continued_text="One\n two."), outputs),
-    "continued behind a note": lambda outputs: rendered(native(continued_text=f"One\n{NOTE}"), outputs),
     "internal": lambda outputs: rendered(native(), outputs),
+    "continued": lambda outputs: rendered(native(continued_text="One\n two."), outputs),
     "channel": lambda outputs: rendered(native(ChannelWriter), outputs),
     "tagged": lambda outputs: rendered(TaggedCodeWriter(native(PageWriter), new_id=lambda: "C"), outputs),
     "chunks": lambda outputs: rendered(ChunkWriter(HEAD), outputs),
@@ -192,6 +195,28 @@ def test_open_webui_sums_what_an_answer_has_cost_and_names_who_served_its_last_r
     cost, total, *said = expected
     assert (merged["cost"], merged["total_cost"]) == pytest.approx((cost, total))
     assert [merged.get(name) for name in ("is_byok", "model", "provider")] == said
+
+
+@pytest.mark.parametrize(
+    ("shown", "first"),
+    [
+        ("all", ["price", "provider_price", "seconds", "requests", "model", "provider", "input_tokens"]),
+        ("no_cost", ["seconds", "requests", "model", "provider", "input_tokens", "output_tokens"]),
+        ("tokens", ["input_tokens", "output_tokens", "total_tokens", "prompt_tokens", "completion_tokens"]),
+    ],
+)
+def test_usage_begins_with_what_people_look_for(shown: UsageShown, first: list[str]) -> None:
+    """The page shows it in this order; nothing of money where that is not kept, and tokens alone in an arena."""
+    writer = NativeWriter(new_id=str, clock=float, usage_shown=shown)
+    spent = ports.AnswerCost(effects.Usage(cost=0.012, provider_cost=0.31, byok_requests=1), 3, 7.26)
+    events = rendered(writer, [spent, effects.ResponseFinished(usage=OWN_KEY, served=ASKED)])
+    usage = events[-1]["response"]["usage"]
+    assert [*usage][: len(first)] == first
+    assert len(usage) == len(first) or shown != "tokens"
+    said = {"price": "$0.012", "provider_price": "$0.31", "seconds": 7.3, "requests": 3}
+    assert said.items() & usage.items() == {each for each in said.items() if each[0] in first}
+    money = {"cost", "total_cost", "is_byok"}
+    assert money & usage.keys() == (money if shown == "all" else set())
 
 
 def test_programs_are_told_what_a_provider_is_paid() -> None:

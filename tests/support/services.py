@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from unittest.mock import AsyncMock, Mock
 
-from open_webui_openrouter_pipe.context.report import ChatRecord
+from open_webui_openrouter_pipe.context.report import ChatCost, ChatRecord
 from open_webui_openrouter_pipe.turn.bill import Payer, Spending, SpendingServices, SpendingSettings
 from open_webui_openrouter_pipe.turn.fit import PlannerServices
 from open_webui_openrouter_pipe.turn.memory import Memory
@@ -70,3 +70,8 @@ class ShownNotices:
 
     async def __call__(self, notice: Notice) -> None:
         self.lines.append(notice.text)
+
+
+async def read_no_cost() -> ChatCost:
+    """Nothing is counted."""
+    return ChatCost(None)

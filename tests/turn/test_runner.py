@@ -26,6 +26,7 @@ from open_webui_openrouter_pipe.history.markers import name_call
 from open_webui_openrouter_pipe.history.parts import text_part
 from open_webui_openrouter_pipe.history.turn import input_message
 from open_webui_openrouter_pipe.ports import (
+    AnswerCost,
     Event,
     Failed,
     FilledItems,
@@ -103,7 +104,8 @@ LINES = {
 
 
 def kinds(outputs: Sequence[Any]) -> list[str]:
-    return [type(output).__name__ for output in outputs if not isinstance(output, tuple)]
+    """All but what only says how much it has cost."""
+    return [type(output).__name__ for output in outputs if not isinstance(output, tuple | AnswerCost)]
 
 
 def line(outputs: Sequence[Output]) -> str:
