@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar, cast
 
@@ -203,6 +203,8 @@ class Round:
     own: OwnCalls = field(default_factory=OwnCalls)
     cost: Callable[[Answer, Usage | None], AnswerCost] | None = None
     """Returns what the whole answer has cost, with the request that ends."""
+    report: Callable[[], Awaitable[None]] | None = None
+    """Says what the request lacks, once there is an answer that lacks it."""
     answer: Answer = field(default_factory=Answer)
     _open: dict[int, Item] = field(default_factory=dict)
     """The items that were started at the host and are not finished there."""
@@ -288,6 +290,8 @@ class Round:
             await self.channel.put(self.cost(self.answer, self.answer.usage))
 
     async def _start(self, effect: ItemStarted) -> None:
+        if self.report and not self.answer.shown:
+            await self.report()
         self.answer.shown = True
         if is_message(effect.item):
             self.recorder.phase = as_text(effect.item.get("phase"))

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation
@@ -368,17 +369,20 @@ class TurnRunner:
             if smaller := await fitter.refit_smaller(conversation, plan, counted):
                 reason = notice("context_shortened" if counted else "asked_shorter")
                 await self.channel.put(Notice(reason, done=False))
-                again = await self._run_round(smaller, built, conversation, how)
-                if _has_failed(again):  # then nothing is lacking in an answer
-                    return answer
-                await fitter.report(conversation, smaller, self.channel.put, reason=reason)
-                return again
+                report = partial(fitter.report, conversation, smaller, self.channel.put, reason=reason)
+                again = await self._run_round(smaller, built, conversation, how, report)
+                return answer if _has_failed(again) else again
         if answer.ended_turn:
             fitter.prefetch(plan)
         return answer
 
     async def _run_round(
-        self, plan: Plan, built: BuiltHistory, conversation: Conversation, how: Sending
+        self,
+        plan: Plan,
+        built: BuiltHistory,
+        conversation: Conversation,
+        how: Sending,
+        report: Callable[[], Awaitable[None]] | None = None,
     ) -> Answer:
         request = self.ports.requests.build(
             plan.items, plan.marks, omitted_tools=plan.absent_tools, thinks=how.thinks
@@ -402,6 +406,7 @@ class TurnRunner:
             ports.find,
             own,
             self.spending.cost_so_far if origin.message_id else None,
+            report,
         )
         answer = round_.answer
         answer.is_as_planned = not how.in_words

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from selenium.webdriver.common.by import By
 
-from tests.live.items import given, texts_of
+from tests.live.items import statuses, text_of
+from tests.live.models import SCRIPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scripts.harness.openwebui import Account, OpenWebUI
     from scripts.standin import StandIn
     from tests.support.browser import Browser
 
@@ -23,7 +25,19 @@ pytestmark = [pytest.mark.live, pytest.mark.browser]
 
 MODEL = "Stand-in: script"
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
-OURS = re.compile("\u2063|Stop is safe|Stopped|output limit|too few credits")
+OURS = re.compile("Stop is safe|Stopped|was stopped|output limit|too few credits")
+SLOW = '''
+import asyncio
+
+
+class Tools:
+    async def slow_report(self) -> str:
+        """
+        Fetch the report.
+        """
+        await asyncio.sleep(60)
+        return "The report."
+'''
 LINK = (By.CSS_SELECTOR, "a[href='https://openrouter.ai/settings/credits']")
 
 
@@ -84,20 +98,38 @@ def test_what_to_do_about_an_error_has_a_link_that_works(chat: Browser, standin:
     chat.wait_for_text("too few credits")
     assert chat.find(*LINK).text == "openrouter.ai/settings/credits"
     assert "Follow up" not in chat.last_message()
-    assert len(standin.responses) == 1
+    tasks = [body for request in standin.responses if "### Task" in (body := repr(request.body))]
+    assert not any("follow-up" in body or "tags" in body for body in tasks)
     standin.reset()
 
 
-def test_an_answer_at_its_output_limit_says_so_at_its_end(chat: Browser, standin: StandIn) -> None:
-    """And goes on behind that: the model sees its own words alone."""
+def test_an_answer_at_its_output_limit_says_so_at_its_end(chat: Browser) -> None:
+    """And goes on behind that: the model sees its own words alone, and Copy has no others."""
     text = "One two three four five six seven eight nine ten."
     chat.send(f'[[standin: text="{text}"]] [[standin: incomplete=max_output_tokens]]')
     chat.wait_for_text("output limit")
     first = chat.last_answer()
     assert first.index("One two") < first.index("The answer stopped at the output limit.")
     pictures_of(chat, "limit")
+    assert "output limit" not in chat.copy_answer()
     chat.press("Continue Response")
     chat.wait(lambda: len(chat.wait_for_answer()) > len(first) + 10)
     pictures_of(chat, "continued")
-    assert given(standin.responses[-1:]) is not None
-    assert "".join(texts_of(given(standin.responses[:1]))) in repr(standin.responses[-1].body)
+    assert "The answer stopped at the output limit." in chat.last_answer()
+
+
+def test_a_tool_that_is_stopped_says_so(
+    open_webui: OpenWebUI, admin: Account, page: Browser, standin: StandIn
+) -> None:
+    """The host draws it as one that was done; the chat goes on without its call."""
+    open_webui.add_tool("slow", SLOW)
+    sent = admin.send(SCRIPTED, "[[standin: call=slow_report args={}]] Fetch it.", tool_ids=["slow"])
+    page.open_chat(sent.chat_id)
+    page.wait(lambda: "slow_report" in page.last_message(), 30)
+    page.stop()
+    page.wait(lambda: "slow_report was stopped." in page.last_message())
+    pictures_of(page, "tool")
+    assert "slow_report was stopped." in statuses(admin.wait(sent))
+    _, answer = admin.ask(SCRIPTED, "Go on.", after=sent)
+    assert "Go on." in text_of(answer)
+    assert not any(OURS.search(repr(request.body)) for request in standin.responses)
