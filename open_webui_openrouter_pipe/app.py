@@ -27,11 +27,12 @@ from .host.platform import groups_of, platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .openrouter.listing import STATUS_ID
 from .permission import permit
-from .ports import Notice, Output
+from .ports import AnswerCost, Notice, Output
 from .responses.effects import ResponseFinished, answer_of
 from .settings import Settings, tokenizer_folder
 from .store.cache import GuardedRedis
 from .store.database import Database
+from .turn.bill import answer_key
 from .turn.channel import OutputChannel
 from .turn.recorder import generate_item_id
 from .turn.round import search_lines, waiting_line
@@ -77,7 +78,7 @@ class App:
         host = self.worker.host
         language = call.language or find_language([host.default_locale()])
         call = replace(call, language=language)
-        wording = Wording(language, settings.status_lines, partial(host.may_continue, call))
+        wording = Wording(language, settings.status_lines, partial(host.may_continue, call), call.in_arena)
         answer = self._status if call.model_id == STATUS_ID else self._answer
         async with aclosing(answer(call, settings)) as outputs:
             async for output in outputs:
@@ -128,6 +129,10 @@ class App:
         text = in_language(report, call.language or ENGLISH)
         for output in answer_of(text, f"msg_{generate_item_id()}"):
             yield output
+
+    def cost_of(self, call: Call) -> AnswerCost | None:
+        """Return what the answer to a call has cost so far, as this worker knows it."""
+        return self.worker.spending.turns.get(answer_key(call.origin))
 
     def replace_user_valve(self, function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
         """Have a user's valve stored with the second of the values, in the background."""

@@ -163,7 +163,7 @@ class Assembly:
         call, settings = self.permitted.call, self.permitted.settings
         return Spending(
             self.worker.spending,
-            replace(settings.spending, cost_line="off") if call.in_arena else settings.spending,
+            settings.spending if self._names_costs else replace(settings.spending, cost_line="off"),
             self.permitted.payer,
             replace(call.origin, chat_id="", message_id="") if call.task else call.origin,
             call.chat_id if is_saved(call.chat_id) else "",
@@ -173,6 +173,11 @@ class Assembly:
             CostCeiling(models, self.permitted.offered, composer.most_searches),
             find=self.permitted.find,
         )
+
+    @property
+    def _names_costs(self) -> bool:
+        """Whether costs may stand with the answer: not where its model is to be guessed."""
+        return self.permitted.settings.store_cost and not self.permitted.call.in_arena
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
         """What answers the requests of the call: with the user's own key, if there is one.
@@ -261,6 +266,7 @@ class Assembly:
             call.optional_tools,
             recorded=not call.task,
             calibrates=not (composer.has_added_input or call.task),
+            names_costs=self._names_costs,
         )
         origin = call.origin if call.keeps else replace(call.origin, chat_id="", message_id="")
         planner, summarizer = self.worker.planner, None

@@ -463,14 +463,16 @@ class Notice:
 class AnswerCost:
     """What an answer has cost so far, in all calls and requests for it; told before the end of each request.
 
-    `usage` has what was paid, which OpenRouter may not have said. `seconds` are those of its requests, `others` the ids
-    of the models that have answered in place of the one that was asked for.
+    `usage` has what was paid, which OpenRouter may not have said, `last` the same of the last request alone. `seconds`
+    are those of its requests and tools, `others` the ids of the models that have answered in place of the one that was
+    asked for.
     """
 
     usage: Usage = field(default_factory=Usage)
     requests: int = 0
     seconds: float = 0.0
     others: tuple[str, ...] = ()
+    last: Usage = field(default_factory=Usage)
     waits_since: float | None = None
     """The event loop's seconds since which its tools run; None where none does."""
 

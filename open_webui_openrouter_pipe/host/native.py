@@ -190,7 +190,9 @@ class NativeWriter:
     @property
     def host_usage(self) -> dict[str, Any]:
         """The usage of all rounds so far, as the host keeps it."""
-        usage = host_usage(self.usage or Usage(), self._last_usage, self._served, self._cost)
+        return self._shown(host_usage(self.usage or Usage(), self._last_usage, self._served, self._cost))
+
+    def _shown(self, usage: Mapping[str, Any]) -> dict[str, Any]:
         if self._usage_shown == "tokens":
             return {name: usage[name] for name in _TOKENS}
         hidden = _MONEY if self._usage_shown == "no_cost" else ()
@@ -244,6 +246,15 @@ class NativeWriter:
             item for item in self.items if item["type"] == "function_call" and item["status"] == "completed"
         )
         return [call for call in calls if call["call_id"] not in done]
+
+    def stopped(self, cost: AnswerCost, line: str) -> list[HostEvent]:
+        """Return the events for a user who has stopped the answer, with what it has cost by our own count.
+
+        The host does not store its usage, but a line if there is one.
+        """
+        usage = {**host_usage(cost.last, whole=cost), "price": f"~{dollars(cost.usage.cost)}"}
+        events = [status_event(line)] if line else self._end_wait()
+        return [*events, {"type": "response.completed", "response": {"usage": self._shown(usage)}}]
 
     def _note_cost(self, cost: AnswerCost) -> list[HostEvent]:
         self._cost = cost

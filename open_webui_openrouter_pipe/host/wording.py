@@ -24,6 +24,7 @@ from ..words.lines import (
     in_language,
     is_cost,
     is_disclosure,
+    names_model,
     weight,
     without_button,
 )
@@ -93,6 +94,8 @@ class Wording:
     language: Language = ENGLISH
     shown: StatusLines = "important"
     may_continue: Callable[[], Awaitable[bool]] | None = None
+    in_arena: bool = False
+    """Whether nobody is to read who answered."""
 
     async def say(self, output: Output) -> Output | None:
         """Return what the user gets of an output: itself, its line in the user's words, or nothing."""
@@ -100,7 +103,8 @@ class Wording:
             return worded(output, self.language)
         if not isinstance(output, Notice):
             return output
-        if self.shown == "none" and not is_disclosure(output.text):
+        is_hidden = self.shown == "none" and not is_disclosure(output.text)
+        if is_hidden or (self.in_arena and names_model(output.text)):
             return None
         matters = weight(output.text)
         if self.shown == "important" and output.done and not matters and not is_cost(output.text):

@@ -322,7 +322,7 @@ class Spending:
 
     def __post_init__(self) -> None:
         self._message = f"{self.origin.chat_id}\n{self.origin.message_id}"
-        self._key = cache_key(self.origin.user_id, self._message)
+        self._key = answer_key(self.origin)
 
     async def open(
         self,
@@ -418,12 +418,14 @@ class Spending:
         if usage is None:
             return earlier
         now, total = asyncio.get_running_loop().time(), self._paid(answer, usage)
+        usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
         since = earlier.waits_since or answer.began_seconds or now
         return AnswerCost(
-            earlier.usage.plus(replace(usage, cost=total.openrouter, provider_cost=total.provider)),
+            earlier.usage.plus(usage),
             earlier.requests + 1,
             earlier.seconds + now - since,
             (*earlier.others, answer.served.other_model),
+            usage,
             now if answer.has_calls else None,
         )
 
@@ -585,6 +587,11 @@ class Spending:
         if state and state.is_reached:
             raise SpendingLimitReached(services.limit_line("limit_reached", state, self.zone))
         return False
+
+
+def answer_key(origin: RequestOrigin) -> bytes:
+    """Return the name of a message among those of all users."""
+    return cache_key(origin.user_id, f"{origin.chat_id}\n{origin.message_id}")
 
 
 def zone_of(name: str) -> tzinfo:

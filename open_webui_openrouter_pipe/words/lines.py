@@ -141,6 +141,11 @@ def is_disclosure(text: str) -> bool:
     return isinstance(text, Line) and text.name == "recorded"
 
 
+def names_model(text: str) -> bool:
+    """Whether the line says which model has answered."""
+    return isinstance(text, Line) and text.name == "answered_by_other"
+
+
 def is_cost(text: str) -> bool:
     """Whether the line says what an answer has cost."""
     return isinstance(text, Line) and text.name == "cost_line"

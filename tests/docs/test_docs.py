@@ -82,7 +82,7 @@ def test_what_everybody_reads_is_one_page(page: str) -> None:
 
 def test_the_user_guide_quotes_lines_that_exist() -> None:
     """Each line of its table is what users read."""
-    page = (ROOT / "docs" / "user-guide.md").read_text("utf-8").partition("## Lines above an answer")[2]
+    page = (ROOT / "docs" / "user-guide.md").read_text("utf-8").partition("## Lines beside an answer")[2]
     quoted = re.findall(r"^\| `(.+?)` \|", page.partition("\n## ")[0], re.MULTILINE)
     assert quoted == STATUS_LINES
 

@@ -213,7 +213,6 @@ def test_files_go_in_and_pictures_come_out_on_the_page(
         page.wait_for_answer()
     page.wait(lambda: f"talk.wav was not sent: {NO_WAV}." in page.last_message())
     page.screenshot("attachments-not-sent")
-    page.show_statuses()
     page.wait(lambda: f"Images not sent: 1. {NO_IMAGES.capitalize()}." in page.last_message())
     question, *parts = first_parts(answers(standin)[0])
     assert question == text("What is this?")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from scripts.harness.openwebui import Account
 from scripts.standin import StandIn
@@ -27,6 +28,7 @@ PRICE = re.compile(r"\$[\d.]+")
 LINES = (
     "return [...document.querySelectorAll('#messages-container blockquote p')].map(each => each.innerText)"
 )
+TO_LAST = "[...document.querySelectorAll('blockquote')].at(-1).scrollIntoView({block: 'center'})"
 WIDER = """
 return [...document.querySelectorAll('#messages-container blockquote p')].filter(
   each => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().right > innerWidth
@@ -105,6 +107,7 @@ def test_warnings_are_lines_of_their_own(
     for size, name in ((DESKTOP, "desktop"), (PHONE, "phone")):
         for theme in ("light", "dark"):
             look_as(page, size, theme)
+            page.driver.execute_script(TO_LAST)
             page.screenshot(f"quiet-warnings-{name}-{theme}")
             assert page.driver.execute_script(WIDER) == 0
     look_as(page, DESKTOP, "light")
@@ -131,6 +134,8 @@ def test_the_price_stands_above_an_answer_where_it_is_wanted(page: Browser, valv
         assert PRICE.match(line)
         assert ("next message" in line) is (shown == "forecast")
         look_as(page, PHONE, "dark")
+        status = page.driver.find_element(*STATUS)
+        page.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", status)
         page.screenshot(f"quiet-line-{shown}-phone-dark")
         look_as(page, DESKTOP, "light")
         page.screenshot(f"quiet-line-{shown}")
@@ -141,8 +146,27 @@ def test_a_wait_is_seen_and_gone(page: Browser, standin: StandIn) -> None:
     page.new_chat()
     page.pick_model("Stand-in: script")
     standin.script("error=429 retry_after=4")
-    page.send("Wait for me")
+    page.find(By.ID, "chat-input").send_keys("Wait for me", Keys.ENTER)
     page.wait(lambda: "trying again" in page.last_message())
     page.screenshot("quiet-wait")
     page.wait_for_answer()
     assert page.driver.find_elements(*STATUS) == []
+
+
+def test_who_stops_an_answer_is_told_what_it_has_cost(page: Browser, valves: Valves) -> None:
+    """At its button, and above it where costs are to stand there, after a reload too; the chat's sum has it."""
+    valves(COST_LINE="cost")
+    page.new_chat()
+    page.pick_model("Stand-in: script")
+    page.send("[[standin: slow=600]] Count, please.")
+    page.wait(lambda: len(page.last_answer().split()) > 5)
+    page.stop()
+    page.wait(lambda: "stopped; about $" in page.last_message())
+    assert figures(page)[0].startswith('price: "~$')
+    page.screenshot("quiet-stopped")
+    page.driver.refresh()
+    page.wait(lambda: "stopped; about $" in page.last_message())
+    page.send("/cost")
+    assert "This chat has cost $" in page.wait_for_answer()
+    page.wait_for_text("stopped answers")
+    page.screenshot("quiet-cost-command")

@@ -26,8 +26,8 @@ ROWS: Final[list[dict[str, Any]]] = json.loads(
 )
 REFUSED: Final = [row for row in ROWS if row["kind"] == "reasoning_refused"]
 LINES: Final = {
-    "The provider did not accept the earlier reasoning; answering without it.",
-    "The provider rejected the request; asking again without the earlier reasoning.",
+    "The provider refused the earlier reasoning; answered without it.",
+    "The provider rejected the request; asked again without reasoning.",
 }
 
 
@@ -65,6 +65,6 @@ def test_a_person_sees_that_it_was_answered_without_reasoning(page: Browser, sta
     )
     standin.script(order({**corrupted, "shape": "json body"}), times=4)
     assert "You said: And good night" in say(page, "And good night")
-    assert "answering without it" in page.last_message()
+    assert "answered without it" in page.last_message()
     page.screenshot("answered-without-reasoning")
     assert "You said: And on" in say(page, "And on")

@@ -326,7 +326,7 @@ def test_another_users_copy_has_missing_artifacts(
     copy = other.api.post(f"/api/v1/chats/{share_id}/clone/shared", {})
     (_, answer), (_, later) = talk(other, MODEL, "two", "three", after=end_of(other, copy["id"]))
     assert kinds(inputs(standin)[1]) == ["user", "assistant", "user"]
-    assert "could not be reloaded" in statuses(answer)[0]
+    assert "not reloaded" in statuses(answer)[0]
     assert statuses(later) == []
 
 

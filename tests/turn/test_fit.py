@@ -98,7 +98,7 @@ async def test_the_user_is_shown_what_is_omitted_once_a_batch() -> None:
     await fit(fitter_of(FakeServices().planner()), retrieved, screen := ShownNotices())
     assert [bool(CUT.fullmatch(shown)) for shown in screen.lines] == [True, True, False]
     assert re.fullmatch(
-        r"The retrieved text was cut to its beginning: about [\d,]+ of its 7,\d+ tokens were left out\.",
+        r"Retrieved text cut to its beginning: [\d,]+ of 7,\d+ tokens left out\.",
         screen.lines[2],
     )
 
