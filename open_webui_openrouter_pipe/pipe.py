@@ -117,7 +117,94 @@ class Pipe:
             for event in writer.render(_failed(error, call.language, is_admin=call.is_admin)):
                 yield event
 
-    async def _tool_stopped(emit: EventEmitter, call: Call, frozen: Settings, name: str) -> None:
+    def _stopped(
+        self, writer: NativeWriter | TaggedCodeWriter | ChunkWriter, call: Call, frozen: Settings
+    ) -> list[HostEvent]:
+        """What a page is handed when its user has stopped the answer."""
+        if isinstance(writer, ChunkWriter):
+            return []
+        language, cost = call.language or ENGLISH, self._running_app().cost_of(call)
+        line = notice("answer_stopped") if frozen.status_lines != "none" else ""
+        events = writer.stop(in_language(line, language))
+        if cost is None or not isinstance(writer, NativeWriter):
+            return events
+        is_named = frozen.spending.cost_line != "off" and frozen.store_cost and not call.in_arena
+        line = notice("cost_stopped", cost=dollars(cost.usage.cost, cost.usage.provider_cost))
+        return [*events, *writer.stopped(cost, in_language(line, language) if is_named else "")]
+
+    async def _complete(self, call: Call, frozen: Settings) -> Any:
+        writer = CompletionWriter(_native(call, frozen, NativeWriter), _completion_head(call))
+        try:
+            async with aclosing(self._running_app().answer(call, frozen)) as outputs:
+                async for output in outputs:
+                    writer.take(output)
+        except Exception as error:  # noqa: BLE001 - the last one: the host would show the bare exception
+            writer.take(_failed(error, call.language, is_admin=call.is_admin))
+        if writer.failed and not call.in_chat and call.task is None:
+            return error_response(writer.failed)
+        return writer.result(with_output=call.in_chat)
+
+    def _read_settings(self, user: Mapping[str, Any], function_id: str) -> Settings:
+        """The settings of a user's call; the user's valves by themselves where the host could not read them."""
+        own, user_id = user.get("valves"), as_text(user.get("id"))
+        if not isinstance(own, UserValves) or not own.model_fields_set:
+            stored = stored_user_valves(user, function_id)
+            # of what is lost, nothing that protects can be read
+            own = StoredUserValves(**(dict.fromkeys(PROTECTIONS) if stored is None else stored))
+        if bound := bound_key(own.API_KEY, user_id):
+            self._running_app().replace_user_valve(function_id, user_id, "API_KEY", (own.API_KEY, bound))
+        if own.unreadable:
+            _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
+        self._report_unreadable()
+        valves = self.valves
+        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id)).encode()
+        return self._settings.get_or_compute(key, partial(read_settings, valves, own, user_id=user_id))
+
+    def _report_unreadable(self) -> None:
+        """Log which of the administrator's valves cannot be read, once as long as they are the same."""
+        if (names := self.valves.unreadable) != self._reported:
+            self._reported = names
+            _log.warning(
+                "valves cannot be read, and have no effect: %.500s", ", ".join(names) or "none any more"
+            )
+
+    def _running_app(self) -> App:
+        """Return the app of the running event loop; a worker has one loop for its whole life."""
+        loop = asyncio.get_running_loop()
+        if self._app is None or self._loop is not loop:
+            self._app, self._loop = self._build(), loop
+        return self._app
+
+
+def _failed(error: Exception, language: Language | None, *, is_admin: bool) -> Failed:
+    return worded(report_failure(error, for_admin=is_admin), language or ENGLISH)
+
+
+def _native(call: Call, frozen: Settings, writer: type[NativeWriter]) -> NativeWriter:
+    kind = ChannelWriter if call.in_channel else writer
+    return kind(
+        new_id=generate_item_id,
+        clock=time.monotonic,
+        continued_text=call.continued_text,
+        usage_shown="tokens" if call.in_arena else "all" if frozen.store_cost else "no_cost",
+    )
+
+
+def _streamed(call: Call, frozen: Settings) -> NativeWriter | TaggedCodeWriter | ChunkWriter:
+    """What renders a stream: native events for a page, chunks for anybody else."""
+    if not call.in_chat:
+        options = as_object(call.parameters.get("stream_options"))
+        return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
+    writer = _native(call, frozen, NativeWriter if call.is_internal else PageWriter)
+    return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
+
+
+def _completion_head(call: Call) -> dict[str, Any]:
+    completion_id = f"chatcmpl-{generate_item_id()}"
+    return {"id": completion_id, "object": "", "created": int(time.time()), "model": call.model_id}
+
+
+async def _tool_stopped(emit: EventEmitter, call: Call, frozen: Settings, name: str) -> None:
     """Show that a tool of the host was stopped."""
     if frozen.status_lines != "none":
         line = in_language(notice("tool_stopped", name=name), call.language or ENGLISH)
