@@ -36,7 +36,7 @@ from .store.database import Database
 from .turn.bill import answer_key
 from .turn.channel import OutputChannel
 from .turn.recorder import generate_item_id
-from .turn.round import search_lines
+from .turn.round import search_lines, waiting_line
 from .turn.runner import report_failure
 from .words.lines import ENGLISH, find_language, in_language, notice
 from .worker import Host, Worker
@@ -106,7 +106,7 @@ class App:
         if permitted is None:
             yield _NO_ANSWER
             return
-        channel = OutputChannel()
+        channel = OutputChannel(waiting_line=waiting_line if call.in_chat and not call.in_channel else None)
         # where nobody would read that it is, nothing is recorded: no page, or a channel, which shows no lines
         shown = call.task or (call.in_chat and not call.in_channel)
         recording = worker.recording() if shown else None

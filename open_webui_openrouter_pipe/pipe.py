@@ -21,12 +21,13 @@ from .errors import PipeError
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_rows import function_id
-from .host.naming import EventEmitter, name_chat
-from .host.native import ChannelWriter, HostEvent, NativeWriter
+from .host.naming import name_chat
+from .host.native import ChannelWriter, HostEvent, NativeWriter, PageWriter, status_event
 from .host.platform import stored_user_valves
 from .host.switches import CHOSEN, Switch, switched_on
 from .host.tagged_code import TaggedCodeWriter
-from .host.wording import EventCall, page_question, user_language, worded
+from .host.tool_stops import watch_tools
+from .host.wording import EventCall, EventEmitter, page_question, user_language, worded
 from .money.prices import dollars
 from .ports import Failed
 from .responses.values import as_object, as_text
@@ -99,16 +100,22 @@ class Pipe:
         call = replace(call, language=language, name_chat=named)
         if not call.stream:
             return await self._complete(call, frozen)
-        events = self._stream(call, frozen)
+        events = self._stream(call, frozen, as_object(__metadata__).get("tools"), __event_emitter__)
         return events if call.in_chat else chunk_response(events)
 
-    async def _stream(self, call: Call, frozen: Settings) -> AsyncGenerator[HostEvent]:
+    async def _stream(
+        self, call: Call, frozen: Settings, tools: Any, emit: EventEmitter | None
+    ) -> AsyncGenerator[HostEvent]:
         writer = _streamed(call, frozen)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
                     for event in writer.render(output):
                         yield event
+            if emit and isinstance(writer, PageWriter) and (calls := writer.open_calls):
+                watch_tools(
+                    tools, {each["name"] for each in calls}, partial(_tool_stopped, emit, call, frozen)
+                )
         except asyncio.CancelledError:
             # the host reads on until this is raised, and shows what it is handed first
             for event in self._stopped(writer, call, frozen):
@@ -118,17 +125,23 @@ class Pipe:
             for event in writer.render(_failed(error, call.language, is_admin=call.is_admin)):
                 yield event
 
-    def _stopped(self, writer: object, call: Call, frozen: Settings) -> list[HostEvent]:
+    def _stopped(
+        self, writer: NativeWriter | TaggedCodeWriter | ChunkWriter, call: Call, frozen: Settings
+    ) -> list[HostEvent]:
         """What a page is handed when its user has stopped the answer."""
-        cost = self._running_app().cost_of(call)
-        if cost is None or not isinstance(writer, NativeWriter):
+        if isinstance(writer, ChunkWriter):
             return []
+        language, cost = call.language or ENGLISH, self._running_app().cost_of(call)
+        line = notice("answer_stopped") if frozen.status_lines != "none" else ""
+        events = writer.stop(in_language(line, language))
+        if cost is None or not isinstance(writer, NativeWriter):
+            return events
         is_named = frozen.spending.cost_line != "off" and frozen.store_cost and not call.in_arena
         line = notice("cost_stopped", cost=dollars(cost.usage.cost, cost.usage.provider_cost))
-        return writer.stopped(cost, in_language(line, call.language or ENGLISH) if is_named else "")
+        return [*events, *writer.stopped(cost, in_language(line, language) if is_named else "")]
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
-        writer = CompletionWriter(_native(call, frozen), _completion_head(call))
+        writer = CompletionWriter(_native(call, frozen, NativeWriter), _completion_head(call))
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -178,9 +191,9 @@ def _failed(error: Exception, language: Language | None, *, is_admin: bool) -> F
     return worded(report_failure(error, for_admin=is_admin), language or ENGLISH)
 
 
-def _native(call: Call, frozen: Settings) -> NativeWriter:
-    writer = ChannelWriter if call.in_channel else NativeWriter
-    return writer(
+def _native(call: Call, frozen: Settings, writer: type[NativeWriter]) -> NativeWriter:
+    kind = ChannelWriter if call.in_channel else writer
+    return kind(
         new_id=generate_item_id,
         clock=time.monotonic,
         continued_text=call.continued_text,
@@ -193,10 +206,17 @@ def _streamed(call: Call, frozen: Settings) -> NativeWriter | TaggedCodeWriter |
     if not call.in_chat:
         options = as_object(call.parameters.get("stream_options"))
         return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
-    writer = _native(call, frozen)
+    writer = _native(call, frozen, NativeWriter if call.is_internal else PageWriter)
     return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
 
 
 def _completion_head(call: Call) -> dict[str, Any]:
     completion_id = f"chatcmpl-{generate_item_id()}"
     return {"id": completion_id, "object": "", "created": int(time.time()), "model": call.model_id}
+
+
+async def _tool_stopped(emit: EventEmitter, call: Call, frozen: Settings, name: str) -> None:
+    """Show that a tool of the host was stopped."""
+    if frozen.status_lines != "none":
+        line = in_language(notice("tool_stopped", name=name), call.language or ENGLISH)
+        await emit(status_event(line)["event"])

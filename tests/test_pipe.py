@@ -20,6 +20,7 @@ from open_webui_openrouter_pipe.history.markers import erase_markers
 from open_webui_openrouter_pipe.host.native import NOTICE
 from open_webui_openrouter_pipe.host.switches import CHOSEN, SWITCHES
 from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Json, Page, PipeInProcess
 from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
@@ -214,11 +215,11 @@ ERRORS = [f"error={status} family={family}" for status in STATUSES for family in
 
 @pytest.mark.parametrize("directive", [*ERRORS, "error=500 family=C", "error=502 family=html", "error=529"])
 async def test_every_refusal_is_one_clear_line(pipe: Pipe, standin: StandIn, directive: str) -> None:
-    """No secret, no markup, no empty answer; the page gets nothing but the line."""
+    """No secret, no markup, no empty answer; the page gets nothing but the line, as the answer's text."""
     pipe.valves = pipe.Valves(**pipe.valves.model_dump(exclude_unset=True), RETRY_SECONDS=0.0)
     standin.script(directive, times=3)
     answer = await Page(pipe, SCRIPTED).ask("one")
-    assert [list(event) for event in answer.events] == [["error"]]
+    assert [event["type"] for event in answer.events] == ["response.output_item.added"]
     assert not re.search(r"^$|sk-or|[\n<>{}]|Traceback", answer.error or "")
 
 
@@ -241,7 +242,7 @@ async def test_a_chat_goes_on_after_any_break(
     broken = await page.ask("one")
     answer = await page.ask("and now?")
     assert (bool(broken.error), answer.error) == (True, None)
-    assert [(item["type"], item["status"]) for item in broken.output] == state
+    assert [(item["type"], item["status"]) for item in broken.output] == [*state, (NOTICE, "completed")]
     assert_clean(standin)
 
 
@@ -332,6 +333,36 @@ async def test_leaving_the_stream_cancels_the_work(
     assert (answer.error, standin.responses[-1].status) == (None, 200)
 
 
+@pytest.mark.parametrize(("shown", "said"), [("all", ["Stopped."]), ("none", [])])
+async def test_an_answer_that_was_stopped_before_its_first_word_says_so(
+    pipe: Pipe, standin: StandIn, shown: str, said: list[str]
+) -> None:
+    """The page would show nothing at all; who has switched lines off has none."""
+    page = Page(pipe, SCRIPTED, valves=UserValves(STATUS_LINES=shown))
+    await _stop_while_awaiting(page.stream(UNANSWERED), standin)
+    assert page.turns[-1][1].notices == said
+
+
+async def test_an_answer_that_was_stopped_later_needs_no_line(pipe: Pipe) -> None:
+    """Its reader sees where it ends."""
+    page = Page(pipe, SCRIPTED)
+    is_begun = asyncio.Event()
+
+    async def read() -> None:
+        async for event in page.stream(BROKEN):
+            if event.get("type") == "response.output_text.delta":
+                is_begun.set()
+
+    task = asyncio.create_task(read())
+    await is_begun.wait()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert page.turns[-1][1].notices == []
+
+
 @pytest.mark.parametrize(
     ("plot", "types"),
     [
@@ -378,10 +409,8 @@ async def test_an_app_that_cannot_be_built_is_one_clear_line() -> None:
     page = Page(Pipe(build), SCRIPTED)
     answer = await page.ask("one")
     completion = await page.complete("one")
-    assert (answer.events, completion) == (
-        [{"error": {"message": "Nothing to stand on."}}],
-        {"error": {"detail": "Nothing to stand on."}},
-    )
+    assert (answer.error, len(answer.events)) == ("Nothing to stand on.", 1)
+    assert completion == {"error": {"detail": "Nothing to stand on."}}
 
 
 @pytest.mark.parametrize("trouble", ["", "error=400", "fail=failed after=3", "fail=eof after=3"])

@@ -3,6 +3,7 @@
     call         what the host passes to a pipe, parsed once
     native       outputs as the Responses events that a web page or a channel draws, and as the host stores them
     tagged_code  code that a model writes between tags for the host to run
+    tool_stops   tools of the host that their user stops
     chunks       outputs for callers without a web page
     files        the host's file storage
     documents    which files are attached to which messages, and the host's excerpts of them removed

@@ -17,6 +17,7 @@ from ..history.reading import erase_commands, find_commands
 from ..ports import RequestOrigin
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import Language, notice
+from .native import FAILED, NOTICE
 from .switches import CHOSEN
 
 _CHANNEL_PREFIX = "channel:"
@@ -120,8 +121,10 @@ class Call:
     """The user's time zone by its IANA name, as their browser gives it."""
     written_prompts: tuple[str, ...] = ()
     """The chat's own system prompts as the user wrote them, before the host filled variables or added anything."""
-    about_command: bool = False
-    """Whether a task of the host is about a command of ours, which no model sees."""
+    is_moot: bool = False
+    """Whether a task of the host is about a command of ours, which no model sees, or about a turn that failed."""
+    is_internal: bool = False
+    """Whether the host itself asks, for an automation or a sub-agent, and looks for an error in a field of its own."""
     runs_tagged_code: bool = False
     """Whether the host runs code that the model writes between tags."""
     language: Language | None = None
@@ -220,13 +223,24 @@ def read_call(
         ask=ask,
         time_zone=as_text(variables.get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
-        # The last message of the chat, which `routers/tasks.py` names beside the prompt that quotes it.
-        about_command=bool(task)
-        and find_commands(as_list(as_object(metadata.get("task_body")).get("messages"))).asked is not None,
+        is_moot=bool(task) and _is_moot(as_list(as_object(metadata.get("task_body")).get("messages"))),
+        # `utils/automations.py` and `utils/subagents.py`
+        is_internal=bool(metadata.get("automation_id") or metadata.get("internal")),
         # The prompt then asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12.
         runs_tagged_code=parameters.get("function_calling") == "legacy"
         and features.get("code_interpreter") is True,
     )
+
+
+def _is_moot(messages: Sequence[Any]) -> bool:
+    """Whether a chat, which `routers/tasks.py` names beside the prompt that quotes it, ends with nothing to work on."""
+    return find_commands(messages).asked is not None or _has_failed(messages)
+
+
+def _has_failed(messages: Sequence[Any]) -> bool:
+    """Whether the last answer of a chat, as the host keeps it, says why there is no whole one."""
+    items = as_list(as_object(messages[-1]).get("output")) if messages else []
+    return any(as_object(item).get("type") == NOTICE and FAILED in item for item in items)
 
 
 def strip_function_prefix(model: str) -> str:

@@ -8,16 +8,15 @@ made anew of the first message that is none, by the host itself. Source: `backgr
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ..conversation.slash import read_command
 from ..responses.values import as_object, as_text
+from .wording import EventEmitter
 
 _TITLE_CHARACTERS: Final = 100
 """As many of a message as the host makes a title of."""
-
-EventEmitter: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ Source: `utils/response.py: handle_responses_streaming_event` and `utils/middlew
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
@@ -41,6 +42,10 @@ NOTICE: Final = "openrouter_pipe.notice"
 The page draws the text of an item whose type it does not know, in its place (`structuredOutput.ts`). The host neither
 copies it nor reads it aloud, and sends it to no model, for answers, titles and the rest (`utils/misc.py`).
 """
+
+FAILED: Final = "failed"
+"""What such an item has besides, where it says why there is no whole answer."""
+_ADDRESS: Final = re.compile(r"(https?://[\w./%?&=#~-]*[A-Za-z0-9/])", re.ASCII)
 
 UsageShown: TypeAlias = Literal["all", "no_cost", "tokens"]
 """What usage says: everything; nothing of money; of an answer whose model is to be guessed, its tokens alone."""
@@ -206,11 +211,11 @@ class NativeWriter:
             return []
         events = [] if line.text else self._end_wait()
         self._waits = not line.done
-        return events if not line.text else [_status(line.text, done=line.done)]
+        return events if not line.text else [status_event(line.text, done=line.done)]
 
     def _end_wait(self) -> list[HostEvent]:
         """The page shows no status line where the last one is hidden."""
-        events = [_status("", done=True, hidden=True)] if self._waits else []
+        events = [status_event("", done=True, hidden=True)] if self._waits else []
         self._waits = False
         return events
 
@@ -218,11 +223,29 @@ class NativeWriter:
         """End a wait, and write the lines that stand here, each a paragraph of one quotation."""
         events, lines = self._end_wait(), sorted(self._lines, key=lambda line: -line.weight)
         self._lines = []
-        if texts := dict.fromkeys(f"> {plain(line.text)}" for line in lines):
-            content = [{"type": "text", "text": "\n>\n".join(texts)}]
-            item = {"type": NOTICE, "id": f"notice_{self._new_id()}", "status": "completed"}
-            events.append(self._add({**item, "content": content}))
+        if texts := dict.fromkeys(_quoted(line.text) for line in lines):
+            events.append(self._add(self._written("\n>\n".join(texts))))
         return events
+
+    def _written(self, text: str) -> HostItem:
+        """An item of lines about the answer."""
+        item = {"type": NOTICE, "id": f"notice_{self._new_id()}", "status": "completed"}
+        return {**item, "content": [{"type": "text", "text": text}]}
+
+    def stop(self, line: str) -> list[HostEvent]:
+        """Return the events for a user who has stopped the answer; the line for one without text, "" for none."""
+        if line and not any(item["type"] == "message" for item in self.items):
+            self._lines.append(Notice(line, weight=1))
+        return self._say()
+
+    @property
+    def open_calls(self) -> list[HostItem]:
+        """The calls that the host or the caller is to run."""
+        done = {item["call_id"] for item in self.items if item["type"] == "function_call_output"}
+        calls = (
+            item for item in self.items if item["type"] == "function_call" and item["status"] == "completed"
+        )
+        return [call for call in calls if call["call_id"] not in done]
 
     def stopped(self, cost: AnswerCost, line: str) -> list[HostEvent]:
         """Return the events for a user who has stopped the answer, with what it has cost by our own count.
@@ -230,7 +253,7 @@ class NativeWriter:
         The host does not store its usage, but a line if there is one.
         """
         usage = {**host_usage(cost.last, whole=cost), "price": f"~{dollars(cost.usage.cost)}"}
-        events = [_status(line, done=True)] if line else self._end_wait()
+        events = [status_event(line)] if line else self._end_wait()
         return [*events, {"type": "response.completed", "response": {"usage": self._shown(usage)}}]
 
     def _note_cost(self, cost: AnswerCost) -> list[HostEvent]:
@@ -431,11 +454,12 @@ class NativeWriter:
         AnswerCost: _note_cost,
         Notice: _notice,
         Embed: lambda _, page: [{"event": {"type": "embeds", "data": {"embeds": [page.html]}}}],
-        Failed: lambda self, failed: self._error(failed),  # a channel has its own
+        Failed: lambda self, failed: self._error(failed),  # a page and a channel have their own
     }
 
 
-def _status(text: str, *, done: bool, hidden: bool = False) -> HostEvent:
+def status_event(text: str, *, done: bool = True, hidden: bool = False) -> HostEvent:
+    """Return the event that shows a line above the answer."""
     data = {"description": text, "done": done, **({"hidden": True} if hidden else {})}
     return {"event": {"type": "status", "data": data}}
 
@@ -444,9 +468,31 @@ def _done(output_index: int, item: HostItem) -> HostEvent:
     return {"type": "response.output_item.done", "output_index": output_index, "item": item}
 
 
+class PageWriter(NativeWriter):
+    """Writes the line of an error into the answer as one about it, below what there is of it.
+
+    The host's own box for errors is pale, and an address in it is no link.
+    """
+
+    def _error(self, failed: Failed) -> list[HostEvent]:
+        self.failed, had_calls = failed, self._remove_calls()
+        events = [self._add({**self._written(_quoted(failed.message)), FAILED: True})]
+        return [*events, self._completed(None)] if had_calls or self._unreported else events
+
+
 class ChannelWriter(NativeWriter):
     """Writes the line of an error into the answer as a quotation, below what there is of it."""
 
     def _error(self, failed: Failed) -> list[HostEvent]:
         self._remove_calls()
-        return [self._add(_message(self._new_id(), f"> {failed.message}")), self._completed(None)]
+        return [self._add(_message(self._new_id(), _quoted(failed.message))), self._completed(None)]
+
+
+def _quoted(line: str) -> str:
+    """A line as a quotation in Markdown, in which its addresses are links."""
+    pieces = _ADDRESS.split(" ".join(line.split()))
+    written = [
+        f"[{plain(piece.partition('://')[2])}]({piece})" if index % 2 else plain(piece)
+        for index, piece in enumerate(pieces)
+    ]
+    return f"> {''.join(written)}"

@@ -48,6 +48,10 @@ class TaggedCodeWriter:
             return events
         return [*events[:-1], *self._code(), *events[-1:]]  # the last says that the answer is complete
 
+    def stop(self, line: str) -> list[HostEvent]:
+        """Return the events for a user who has stopped the answer."""
+        return self._writer.stop(line)
+
     def _without_index(self, event: HostEvent) -> HostEvent:
         """The same event to a host that has other items before these; an item is known there by its id."""
         kind = event.get("type")

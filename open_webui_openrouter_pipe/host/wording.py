@@ -31,6 +31,7 @@ from ..words.lines import (
 from .call import Call
 
 EventCall: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+EventEmitter: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 StatusLines = Literal["all", "important", "none"]
 
 _log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ class Wording:
         text = without_button(output.text)
         if text != output.text and (self.may_continue is None or await self.may_continue()):
             text = output.text
-        return replace(output, text=in_language(text, self.language), weight=matters)
+        return replace(output, text=in_language(text, self.language), weight=matters if output.done else 0)
 
 
 def worded(failed: Failed, language: Language) -> Failed:

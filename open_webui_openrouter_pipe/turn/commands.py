@@ -92,10 +92,8 @@ class CommandRunner:
         match command:
             case ShowContext():
                 return await self._context(conversation)
-            case ShowCost():
-                return cost_text(await self.read_cost(), speaker(self.language))
-            case ShowSpending(period):
-                return await self._spending(period)
+            case ShowCost() | ShowSpending():
+                return await self._spent(command)
             case Compact():
                 return await self._compact(command, conversation)
             case Restore():
@@ -150,8 +148,12 @@ class CommandRunner:
             await self.channel.put(Embed(page))
         return text
 
-    async def _spending(self, period: str) -> str:
-        report, say = await self.read_spending(period), speaker(self.language)
+    async def _spent(self, command: ShowCost | ShowSpending) -> str:
+        """What the chat has cost, or what was spent in a period."""
+        say = speaker(self.language)
+        if isinstance(command, ShowCost):
+            return cost_text(await self.read_cost(), say)
+        report = await self.read_spending(command.period)
 
         def draw() -> tuple[str, str]:
             page = spending_page(report, say) if self.page else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar, cast
 
@@ -27,6 +27,7 @@ from ..ports import (
     other_model,
 )
 from ..responses.effects import (
+    TEXT_KINDS,
     UNKNOWN,
     Effect,
     ItemAmended,
@@ -80,6 +81,22 @@ def search_lines(output: Output) -> Iterator[Notice]:
         yield Notice(notice(lines[0]), done=False)
     elif lines:
         yield Notice(_result(item, lines[1]))
+
+
+def waiting_line(latest: Output | None, seconds: float) -> Notice:
+    """Return the line about a silence of so many seconds, by the output before it: what is known of the reason."""
+    match latest:
+        case Notice(text, done=False):
+            reason = text
+        case ItemStarted(item=item) if lines := kind_of(item["type"]).lines:
+            reason = notice(lines[0])
+        case ItemStarted(item=item) if is_reasoning(item):
+            reason = notice("waiting_thinking")
+        case TextDelta(kind=kind) if TEXT_KINDS[kind].item_type == "reasoning":
+            reason = notice("waiting_thinking")
+        case _:
+            reason = notice("waiting_model")
+    return Notice(notice("waiting", line=reason, seconds=seconds), done=False)
 
 
 def _result(item: Mapping[str, Any], unknown: str) -> str:
@@ -186,6 +203,8 @@ class Round:
     own: OwnCalls = field(default_factory=OwnCalls)
     cost: Callable[[Answer, Usage | None], AnswerCost] | None = None
     """Returns what the whole answer has cost, with the request that ends."""
+    report: Callable[[], Awaitable[None]] | None = None
+    """Says what the request lacks, once there is an answer that lacks it."""
     answer: Answer = field(default_factory=Answer)
     _open: dict[int, Item] = field(default_factory=dict)
     """The items that were started at the host and are not finished there."""
@@ -271,6 +290,8 @@ class Round:
             await self.channel.put(self.cost(self.answer, self.answer.usage))
 
     async def _start(self, effect: ItemStarted) -> None:
+        if self.report and not self.answer.shown:
+            await self.report()
         self.answer.shown = True
         if is_message(effect.item):
             self.recorder.phase = as_text(effect.item.get("phase"))

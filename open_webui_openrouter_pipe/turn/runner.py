@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation
@@ -391,15 +392,21 @@ class TurnRunner:
                 return answer
             if smaller := await fitter.refit_smaller(conversation, plan, counted):
                 reason = notice("context_shortened" if counted else "asked_shorter")
-                await fitter.report(conversation, smaller, self.channel.put, reason=reason)
-                again = await self._run_round(smaller, built, conversation, how)
+                await self.channel.put(Notice(reason, done=False))
+                report = partial(fitter.report, conversation, smaller, self.channel.put, reason=reason)
+                again = await self._run_round(smaller, built, conversation, how, report)
                 return answer if _has_failed(again) else again
         if answer.ended_turn:
             fitter.prefetch(plan)
         return answer
 
     async def _run_round(
-        self, plan: Plan, built: BuiltHistory, conversation: Conversation, how: Sending
+        self,
+        plan: Plan,
+        built: BuiltHistory,
+        conversation: Conversation,
+        how: Sending,
+        report: Callable[[], Awaitable[None]] | None = None,
     ) -> Answer:
         request = self.ports.requests.build(
             plan.items, plan.marks, omitted_tools=plan.absent_tools, thinks=how.thinks
@@ -426,6 +433,7 @@ class TurnRunner:
             ports.find,
             own,
             self.spending.cost_so_far if origin.message_id else None,
+            report,
         )
         answer = round_.answer
         answer.is_as_planned = how.with_tools and not how.in_words

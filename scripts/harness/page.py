@@ -20,7 +20,7 @@ from typing import Any, cast
 import httpx
 
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.host.native import NOTICE
+from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import Files
 from open_webui_openrouter_pipe.store.database import Database
@@ -226,6 +226,8 @@ class Page:
             elif "event" not in event:
                 output = reduced(output, json.loads(json.dumps(event)))
                 answer.output = [*earlier, *output]
+                if line := failure_of(event.get("item") or {}):
+                    answer.error, answer.reference = split_reference(line)
             yield event
 
     async def _call(self, body: Json, task: str | None = None) -> Any:
@@ -284,13 +286,20 @@ def _lines_of(event: Json) -> list[str]:
     status = event.get("event", {})
     if status.get("type") == "status" and not status["data"].get("hidden"):
         return [status["data"]["description"]]
-    return lines_in(event["item"]) if event.get("type") == "response.output_item.added" else []
+    is_added = event.get("type") == "response.output_item.added"
+    return lines_in(event["item"]) if is_added and FAILED not in event["item"] else []
 
 
 def lines_in(item: Json) -> list[str]:
-    """The lines about an answer that an item has."""
+    """The lines about an answer that an item has, as plain text."""
     paragraphs = item["content"][0]["text"].split("\n>\n") if item["type"] == NOTICE else []
-    return [re.sub(r"\\(?=[\W_])", "", each.removeprefix("> ")) for each in paragraphs]
+    plain = [re.sub(r"\[[^\]]*\]\(([^)]*)\)", r"\1", each.removeprefix("> ")) for each in paragraphs]
+    return [re.sub(r"\\(?=[\W_])", "", each) for each in plain]
+
+
+def failure_of(item: Json) -> str:
+    """The line of the error that an item of an answer is, "" for any other."""
+    return "".join(lines_in(item)) if FAILED in item else ""
 
 
 def _text_of(item: Json) -> str:

@@ -219,7 +219,7 @@ async def test_a_busy_provider_is_waited_for_and_shown(new_chat: NewChat, standi
     answer = await new_chat(model="standin/script").ask("one")
     assert (answer.error, [request.status for request in standin.responses]) == (None, [429, 200])
     assert answer.notices[0].startswith("The provider is busy; trying again in 2 s (2 of 3)")
-    assert answer.notices[-1] == "Asked again (2 of 3)."
+    assert answer.notices[-1] == "Asked again (2 of 3)..."
 
 
 async def test_a_refused_parameter_and_a_refused_effort_are_said(new_chat: NewChat, standin: StandIn) -> None:

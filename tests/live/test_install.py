@@ -243,7 +243,7 @@ def test_an_update_in_place_and_back(admin: Account, text: str, standin: StandIn
             assert api.get(f"{FUNCTIONS}/id/openrouter")["meta"]["manifest"]["version"] == version
             assert api.valves("openrouter") == valves
             sent, answer = admin.ask(MODEL, f"go on with {version}", after=sent)
-            assert [each.get("error") for each in (answer, admin.wait(in_flight))] == [None, None]
+            assert [error_of(each) for each in (answer, admin.wait(in_flight))] == ["", ""]
     for copy in (text[:-300], text.replace(f"# {PACKED}\n", f"# {PACKED}\n# edited\n")):
         with pytest.raises(ApiError, match="its packed lines were cut off or changed"):
             api.install_function("openrouter", "OpenRouter", copy)

@@ -258,7 +258,7 @@ def test_moving_in_and_out(
         end, answer = admin.ask(MODEL, "go on", after=sent)
         ends.append(end)
         lost = ["Stored items not reloaded: 2 (2 no longer stored)."] * (source == "other")
-        assert (statuses(answer), answer.get("error")) == (lost, None)
+        assert (statuses(answer), error_of(answer)) == (lost, "")
         assert kinds(inputs(standin)[-1]) == expected
         assert "01KXAAAAAA" not in json.dumps(inputs(standin)[-1])
 

@@ -227,16 +227,18 @@ async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
 
 @pytest.mark.parametrize("still", [False, True])
 async def test_a_request_that_is_too_long_is_sent_once_more_with_less(*, still: bool) -> None:
-    """The user reads of it, and both are recorded; refused again, the first refusal is the last that is read."""
+    """The user reads of it, and both are recorded; refused again, the first refusal is all that is left to read."""
     again = [ContextTooLong("still too long")] if still else answer(TEXT)
     setup = TurnSetup(LONG_CHAT, [ContextTooLong("too long")], again)
     outputs = await setup.run()
     first, second = (body["input"] for body in setup.router.bodies)
     assert len(str(second)) < 0.75 * len(str(first))
     assert (second[-1], len(setup.books.written)) == (first[-1], 2)
-    said, why = notices(outputs)
-    assert re.fullmatch(r"\d+ of .* less\.", said)
-    assert why == notice("context_shortened")
+    wait, *said = [output for output in outputs if isinstance(output, Notice)]
+    why = notice("context_shortened")
+    assert (wait, said[1:]) == (Notice(why, done=False), [] if still else [Notice(why)])
+    assert all(re.fullmatch(r"\d+ of .* less\.", line.text) for line in said[:1])
+    assert bool(said) is not still
     assert line(outputs) == ("too long" if still else "")
     assert kinds(outputs)[-1] == ("Failed" if still else "ResponseFinished")
 
