@@ -17,7 +17,7 @@ from typing import Final
 import httpx
 
 from .assembly import assemble
-from .errors import PipeError
+from .errors import ModelNotFound, PipeError
 from .host.call import Call
 from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
@@ -28,14 +28,15 @@ from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .money.limits import accounts_of
 from .openrouter.listing import STATUS_ID
 from .permission import permit
-from .ports import Notice, Output
+from .ports import AnswerCost, Notice, Output
 from .responses.effects import ResponseFinished, answer_of
 from .settings import Settings, tokenizer_folder
 from .store.cache import GuardedRedis
 from .store.database import Database
+from .turn.bill import answer_key
 from .turn.channel import OutputChannel
 from .turn.recorder import generate_item_id
-from .turn.round import search_lines
+from .turn.round import search_lines, waiting_line
 from .turn.runner import report_failure
 from .words.lines import ENGLISH, find_language, in_language, notice
 from .worker import Host, Worker
@@ -65,10 +66,12 @@ class App:
         """
         listing = self.worker.listing(settings.client)
         entries = await listing.entries(settings.offer)
+        # without rows they could not be hidden
+        gone = await listing.gone(settings.offer) if settings.model_rows.sync_info else ()
         if function_id and (fetches := listing.rows.fetches):
-            offered = await listing.offered(settings.offer)
+            offered = (*await listing.offered(settings.offer), *gone)
             self.worker.model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
-        return entries
+        return [*entries, *({"id": model.id, "name": model.name} for model in gone)]
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         """Answer a call in its user's language; close the generator to stop the answer.
@@ -78,9 +81,12 @@ class App:
         host = self.worker.host
         language = call.language or find_language([host.default_locale()])
         call = replace(call, language=language)
-        important = self.worker.memory.important_lines(call.user_id, call.message_id)
-        wording = Wording(language, settings.status_lines, partial(host.may_continue, call), important)
-        answer = self._status if call.model_id == STATUS_ID else self._answer
+        wording = Wording(language, settings.status_lines, partial(host.may_continue, call), call.in_arena)
+        listing = self.worker.listing(settings.client)
+        await listing.rows.load()
+        model = listing.find(call.model_id)
+        is_entry = call.model_id == STATUS_ID or (model and model.gone_since)
+        answer = self._entry if is_entry else self._answer
         async with aclosing(answer(call, settings)) as outputs:
             async for output in outputs:
                 if said := await wording.say(output):
@@ -100,7 +106,7 @@ class App:
         if permitted is None:
             yield _NO_ANSWER
             return
-        channel = OutputChannel()
+        channel = OutputChannel(waiting_line=waiting_line if call.in_chat and not call.in_channel else None)
         # where nobody would read that it is, nothing is recorded: no page, or a channel, which shows no lines
         shown = call.task or (call.in_chat and not call.in_channel)
         recording = worker.recording() if shown else None
@@ -123,16 +129,27 @@ class App:
             task.cancel()
             await asyncio.wait({task})
 
-    async def _status(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
-        """Say why there are no models; a task of the host gets nothing from it."""
+    async def _entry(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
+        """Say how things stand, or which model to take in the place of one that is gone; a task gets nothing."""
         if call.task:
             yield _NO_ANSWER
             return
         listing = self.worker.listing(settings.client)
-        report = await listing.report(settings.offer, is_admin=call.is_admin)
+        gone = listing.find(call.model_id)
+        if gone is None:
+            report = await listing.report(settings.offer, is_admin=call.is_admin)
+        else:
+            report = await listing.replacement(gone, settings.offer)
+            if not call.in_chat:
+                yield report_failure(ModelNotFound(report), for_admin=call.is_admin)
+                return
         text = in_language(report, call.language or ENGLISH)
         for output in answer_of(text, f"msg_{generate_item_id()}"):
             yield output
+
+    def cost_of(self, call: Call) -> AnswerCost | None:
+        """Return what the answer to a call has cost so far, as this worker knows it."""
+        return self.worker.spending.turns.get(answer_key(call.origin))
 
     def replace_user_valve(self, function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
         """Have a user's valve stored with the second of the values, in the background."""

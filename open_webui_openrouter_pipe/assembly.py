@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from .context.page import context_page
-from .context.report import MAX_BREAKS, ChatRecord
+from .context.report import MAX_BREAKS, ChatCost, ChatRecord
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .conversation.conversation import Tool
 from .errors import AttachmentNotFound, StoreError
@@ -38,7 +38,7 @@ from .planning.recall import without_tools
 from .ports import Model, Responses, Show
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
-from .turn.bill import CostCeiling, Spending
+from .turn.bill import CostCeiling, Spending, zone_of
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
 from .turn.fit import Fitter, FitTerms
@@ -104,6 +104,7 @@ class Assembly:
             fallbacks=composer.model_ids[1:],
             never_reasons=bool(models[0] and models[0].never_reasons),
             has_attachments=call.has_attachments,
+            builtin_tools=call.builtin_tools,
             memory=worker.memory,
             fitter=fitter,
             slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),
@@ -120,7 +121,11 @@ class Assembly:
             ),
             quoted_calls=partial(worker.host.quoted_calls, call),
             commands=self._commands(composer, fitter, spending),
+            name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )
+
+    def _name_chat(self, name: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.worker.own.start(name())
 
     def _commands(self, composer: Composer, fitter: Fitter, spending: Spending) -> CommandRunner:
         """What answers the user's commands."""
@@ -130,6 +135,7 @@ class Assembly:
             self.channel,
             generate_item_id,
             partial(self._chat_record, composer, spending),
+            partial(self._chat_cost, spending),
             model.name if model else call.model_id,
             read_spending=SpendingReader(
                 self.worker.spending,
@@ -156,12 +162,21 @@ class Assembly:
             log.warning("the cost of a chat could not be read: %s", error)
             return ChatRecord(cached)
 
+    async def _chat_cost(self, spending: Spending) -> ChatCost:
+        """What the chat has cost. Raises StoreError."""
+        own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
+        if not spending.chat_id:
+            return ChatCost(None)
+        days = await own.audit.costs(*owner, zone_of(spending.zone))
+        named = [(day, spending.name_of(model), cost) for day, model, cost in days]
+        return ChatCost(await own.ledger.of_chat(*owner), named, *spending.next_cost())
+
     def _spending(self, composer: Composer, models: Sequence[Model | None]) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
         call, settings = self.permitted.call, self.permitted.settings
         return Spending(
             self.worker.spending,
-            settings.spending,
+            settings.spending if self._names_costs else replace(settings.spending, cost_line="off"),
             self.permitted.payer,
             replace(call.origin, chat_id="", message_id="") if call.task else call.origin,
             call.chat_id if is_saved(call.chat_id) else "",
@@ -171,6 +186,11 @@ class Assembly:
             CostCeiling(models, self.permitted.offered, composer.most_searches),
             find=self.permitted.find,
         )
+
+    @property
+    def _names_costs(self) -> bool:
+        """Whether costs may stand with the answer: not where its model is to be guessed."""
+        return self.permitted.settings.store_cost and not self.permitted.call.in_arena
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
         """What answers the requests of the call: with the user's own key, if there is one.
@@ -259,6 +279,7 @@ class Assembly:
             call.optional_tools,
             recorded=not call.task,
             calibrates=not (composer.has_added_input or call.task),
+            names_costs=self._names_costs,
         )
         origin = call.origin if call.keeps else replace(call.origin, chat_id="", message_id="")
         planner, summarizer = self.worker.planner, None
@@ -375,7 +396,9 @@ async def _attach_documents(
     except SQLAlchemyError:
         log.warning("whether the host has their text is not known", exc_info=True)
         silent = ()
-    as_excerpts = {file: error for file, error in refused.items() if file.id not in silent}
+    as_excerpts = {
+        file: error for file, error in refused.items() if file.id not in silent and not error.is_unreadable
+    }
     lines = {
         file.id: notice(
             "document_as_excerpts", name=plain_name(file.name) or file.id, reason=error.user_message

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-Remedy: TypeAlias = Literal["", "any", "words"]
+Remedy: TypeAlias = Literal["", "any", "words", "tools"]
 """What may help against a refusal before anything was shown: nothing known; less of everything that a chat holds beside
-its words, as nothing explains it; or the words alone of earlier turns."""
+its words, as nothing explains it; the words alone of earlier turns; or no tools that nobody has chosen."""
 
 FailureKind: TypeAlias = Literal[
     "limit",
@@ -99,13 +99,34 @@ class SpendingDeclined(PipeError):
 
 
 class AttachmentUnavailable(PipeError):
-    """A file cannot be read, fetched or stored; `user_message` is the reason alone, to stand in a sentence."""
+    """A file cannot be read, fetched or stored; `user_message` is the reason alone, to stand in a sentence.
+
+    `line` names the sentence. What `is_unreadable` nobody else can read either.
+    """
 
     status = 400
+    line: str = "attachment_not_sent"
+    is_unreadable: bool = False
+
+
+class AttachmentDamaged(AttachmentUnavailable):
+    """The file cannot be opened."""
+
+    line = "attachment_damaged_file"
+
+
+class AttachmentBinary(AttachmentUnavailable):
+    """The file is neither text nor of a kind that anybody knows."""
+
+    is_unreadable = True
 
 
 class AttachmentNotFound(AttachmentUnavailable):
     """There is no such file, or the user may not read it."""
+
+
+class UpdateRefused(PipeError):
+    """A release is not installed; the line says why, and Markdown may stand in it."""
 
 
 class TooBusy(PipeError):

@@ -43,7 +43,7 @@ class Permitted:
 
 
 async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
-    """The call as it may be sent; None for a task that its model cannot do, or that is about a command.
+    """The call as it may be sent; None for a task that its model cannot do, or that is about nothing.
 
     Raises what it is refused with. Near a spending limit it goes the cheaper way. The tasks of a message that the user
     has declined are declined too.
@@ -60,7 +60,7 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
         settings = _without_third_parties(call, settings, model)
     # Also of a task, the user's own key must be usable.
     require_usable(settings.controls.own_api_key)
-    if call.task and (call.about_command or (model and not model.writes)):
+    if call.task and (call.is_moot or (model and not model.writes)):
         return None
     if call.task and worker.memory.declined.contains(call.user_id, call.chat_id):
         raise SpendingLimitReached(notice("task_of_declined"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Final, Literal, TypeAlias, get_args
 
 from ..conversation.budget import UNKNOWN_WINDOW_TOKENS, ContextSettings
@@ -41,6 +42,10 @@ TURN_COLUMNS: Final = (
 )
 """The names of the words for columns."""
 MAX_BREAKS: Final = 10
+MAX_LISTED_DAYS: Final = 12
+LEAST_DOLLARS: Final = 1e-6
+"""What is less is the rounding of sums."""
+_PAID: Final = ("cost", "provider_cost")
 MAX_LISTED_TURNS: Final = 60
 """The newest ones."""
 TEXT_CHARACTERS: Final = 80
@@ -111,6 +116,8 @@ class ContextReport:
     breaks: Sequence[ReportedBreak]
     cost: ChatSpending | None
     trigger_tokens: int = 0
+    builtin_tokens: int = 0
+    """What the host's tools take that nobody has chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +131,18 @@ class ChatRecord:
     cached_entries: int = 0
     breaks: Sequence[tuple[str, str, float]] = ()
     cost: ChatSpending | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCost:
+    """What a chat has cost, None where that is not counted; `days` are a day, the name of a model, and what it cost.
+
+    The latest come first. `next_message` is a line about what the next request will cost, "" where nothing is known.
+    """
+
+    whole: ChatSpending | None
+    days: Sequence[tuple[date, str, ChatSpending]] = ()
+    next_message: str = ""
 
 
 def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: ContextSettings) -> ContextReport:
@@ -147,6 +166,7 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
         sorted([*found, *announced], key=lambda each: -each.turn)[:MAX_BREAKS],
         record.cost if record.cost and record.cost.requests else None,
         int(trigger_tokens) if is_known and by_size and is_pruned and aim == "faithful" else 0,
+        plan.optional_tool_tokens,
     )
 
 
@@ -256,6 +276,23 @@ def cost_lines(cost: ChatSpending, say: Say) -> Iterator[str]:
         yield say("context_saved", cost=dollars(cost.saved))
 
 
+def cost_text(cost: ChatCost, say: Say = notice) -> str:
+    """Say what a chat has cost, by day and model; the rest is what no answer was billed for."""
+    if cost.whole is None:
+        return say("cost_uncounted")
+    lines, whole = list[str](), cost.whole
+    listed = cost.days[:MAX_LISTED_DAYS]
+    for day, model, spent in listed:
+        price = dollars(spent.cost, spent.provider_cost)
+        lines.append(say("cost_of_day", day=day, model=plain(model), cost=price, count=spent.requests))
+    rest = [getattr(whole, name) - sum(getattr(each, name) for *_, each in listed) for name in _PAID]
+    if lines and max(rest) > LEAST_DOLLARS:
+        lines.append(say("cost_of_others", cost=dollars(*rest)))
+    if cost.next_message:
+        lines.append(say("list_item", line=cost.next_message))
+    return "\n\n".join([" ".join(cost_lines(whole, say)), "\n".join(lines)]).strip()
+
+
 def break_cells(each: ReportedBreak, say: Say) -> tuple[str, str, str]:
     """Return where a change stands, why it came, and its price, "" for none.
 
@@ -270,9 +307,14 @@ def break_cells(each: ReportedBreak, say: Say) -> tuple[str, str, str]:
 
 
 def aim_line(report: ContextReport, say: Say) -> str:
-    """Return what the chat is sent by, and why room is free."""
-    aim = say(f"context_aim_{report.aim}")
-    return f"{aim} {say('context_trigger', tokens=report.trigger_tokens)}" if report.trigger_tokens else aim
+    """Return what the chat is sent by, why room is free, and what tools take that nobody has chosen."""
+    trigger, tools = report.trigger_tokens, report.builtin_tokens
+    lines = [
+        say(f"context_aim_{report.aim}"),
+        say("context_trigger", tokens=trigger) if trigger else "",
+        say("context_builtin_tools", tokens=tools) if tools else "",
+    ]
+    return " ".join(filter(None, lines))
 
 
 def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:

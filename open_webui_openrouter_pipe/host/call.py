@@ -7,7 +7,7 @@ as titles. Source: `functions.py` and `utils/chat_id.py` of Open WebUI 0.12.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,10 +17,14 @@ from ..history.reading import erase_commands, find_commands
 from ..ports import RequestOrigin
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import Language, notice
+from .native import FAILED, NOTICE
+from .switches import CHOSEN
 
 _CHANNEL_PREFIX = "channel:"
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", _CHANNEL_PREFIX)
-_NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id", "session_id", "id"})
+_NOT_PARAMETERS = frozenset(
+    {"model", "messages", "stream", "metadata", "chat_id", "session_id", "id", CHOSEN}
+)
 _CHOSEN_TOOLS = frozenset(
     {
         *("search_web", "fetch_url", "generate_image", "edit_image", "execute_code", "play_animation"),
@@ -91,6 +95,8 @@ class Call:
     base_user_prompt: str | None
     optional_tools: tuple[str, ...] = ()
     """Names of the host's built-in tools that come with every chat, the first to give way first: nobody chose them."""
+    builtin_tools: frozenset[str] = frozenset()
+    """Names of all tools that are the host's own."""
     user_message_id: str = ""
     """The message that is answered."""
     user_text: str = ""
@@ -109,12 +115,16 @@ class Call:
     """Whether the user is in a call, in which the answer is read aloud."""
     ask: Callable[[str, str], Awaitable[bool | None]] | None = None
     """Asks the user a question on the page; None where there is no page."""
+    name_chat: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Has the chat named by the message that is answered, where it began with a command; None where no page asks."""
     time_zone: str = ""
     """The user's time zone by its IANA name, as their browser gives it."""
     written_prompts: tuple[str, ...] = ()
     """The chat's own system prompts as the user wrote them, before the host filled variables or added anything."""
-    about_command: bool = False
-    """Whether a task of the host is about a command of ours, which no model sees."""
+    is_moot: bool = False
+    """Whether a task of the host is about a command of ours, which no model sees, or about a turn that failed."""
+    is_internal: bool = False
+    """Whether the host itself asks, for an automation or a sub-agent, and looks for an error in a field of its own."""
     runs_tagged_code: bool = False
     """Whether the host runs code that the model writes between tags."""
     language: Language | None = None
@@ -181,6 +191,8 @@ def read_call(
     row_id = model if in_arena else as_text(chosen.get("id")) or model
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
     base_user_prompt = metadata.get("base_user_prompt")
+    tools = as_object(metadata.get("tools")).items()
+    builtin_tools = frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
@@ -198,7 +210,8 @@ def read_call(
         if "base_system_prompt" in metadata
         else None,
         base_user_prompt=base_user_prompt if isinstance(base_user_prompt, str) else None,
-        optional_tools=_optional_tools(metadata, knowledge),
+        optional_tools=_optional_tools(builtin_tools, metadata, knowledge),
+        builtin_tools=builtin_tools,
         user_message_id=as_text(metadata.get("user_message_id")),
         user_text=as_text(asked.get("content")),
         documents=_documents(metadata, knowledge),
@@ -210,13 +223,24 @@ def read_call(
         ask=ask,
         time_zone=as_text(variables.get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
-        # The last message of the chat, which `routers/tasks.py` names beside the prompt that quotes it.
-        about_command=bool(task)
-        and find_commands(as_list(as_object(metadata.get("task_body")).get("messages"))).asked is not None,
+        is_moot=bool(task) and _is_moot(as_list(as_object(metadata.get("task_body")).get("messages"))),
+        # `utils/automations.py` and `utils/subagents.py`
+        is_internal=bool(metadata.get("automation_id") or metadata.get("internal")),
         # The prompt then asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12.
         runs_tagged_code=parameters.get("function_calling") == "legacy"
         and features.get("code_interpreter") is True,
     )
+
+
+def _is_moot(messages: Sequence[Any]) -> bool:
+    """Whether a chat, which `routers/tasks.py` names beside the prompt that quotes it, ends with nothing to work on."""
+    return find_commands(messages).asked is not None or _has_failed(messages)
+
+
+def _has_failed(messages: Sequence[Any]) -> bool:
+    """Whether the last answer of a chat, as the host keeps it, says why there is no whole one."""
+    items = as_list(as_object(messages[-1]).get("output")) if messages else []
+    return any(as_object(item).get("type") == NOTICE and FAILED in item for item in items)
 
 
 def strip_function_prefix(model: str) -> str:
@@ -249,13 +273,11 @@ def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "content": erase_markers(erase_commands(content))}
 
 
-def _optional_tools(metadata: Mapping[str, Any], knowledge: Any) -> tuple[str, ...]:
-    """The names of the tools that the host adds to every chat, the first to give way first.
+def _optional_tools(builtin: frozenset[str], metadata: Mapping[str, Any], knowledge: Any) -> tuple[str, ...]:
+    """The names of the built-in tools that the host adds to every chat, the first to give way first.
 
     `get_builtin_tools` in its `utils/tools.py`.
     """
-    tools = as_object(metadata.get("tools"))
-    builtin = {name for name, tool in tools.items() if as_object(tool).get("type") == "builtin"}
     has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or knowledge
     optional = builtin - _CHOSEN_TOOLS - (_KNOWLEDGE_TOOLS if has_knowledge else frozenset())
 

@@ -64,7 +64,7 @@ PIPE = Function("openrouter", "OpenRouter", "Every OpenRouter model, over the Re
 MAINTENANCE = Function(
     "openrouter_maintenance",
     "OpenRouter maintenance",
-    "Moves chats to the function openrouter, and removes what it leaves behind",
+    "Moves chats to the function openrouter, updates it, and removes what it leaves behind",
     ".maintenance.pipe",
 )
 

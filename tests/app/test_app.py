@@ -53,7 +53,7 @@ async def test_a_user_sets_no_parameter_that_the_administrator_does_not_allow(
         await new_chat(**valves, role="admin").ask("four", **wanted)
     names = {"provider", "models", "service_tier"}
     bodies = [{name: each.body[name] for name in names & set(each.body)} for each in standin.responses]
-    line = "Omitted from your requests, since the administrator does not allow users to set it: models, provider."
+    line = "Not sent, since only administrators may set it: models, provider."
     permitted = {"provider": {"zdr": True}, "models": ["openai/gpt-4o"], "service_tier": "flex"}
     as_admin = {name: wanted[name] for name in names}
     assert bodies == [permitted, permitted, {"provider": {"zdr": True}}, as_admin]
@@ -160,7 +160,7 @@ async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: S
     assert (body["session_id"], body["prompt_cache_key"]) == (key, key)
 
 
-OMITTED = "Built-in tools of Open WebUI omitted to fit the model's window: {}, about "
+OMITTED = "Built-in tools left out for want of room: {}, about "
 
 
 def functions(name: str, count: int, sentences: int) -> list[dict[str, Any]]:
@@ -219,7 +219,7 @@ async def test_a_busy_provider_is_waited_for_and_shown(new_chat: NewChat, standi
     answer = await new_chat(model="standin/script").ask("one")
     assert (answer.error, [request.status for request in standin.responses]) == (None, [429, 200])
     assert answer.notices[0].startswith("The provider is busy; trying again in 2 s (2 of 3)")
-    assert answer.notices[-1] == "Asked again (2 of 3)."
+    assert answer.notices[-1] == "Asked again (2 of 3)..."
 
 
 async def test_a_refused_parameter_and_a_refused_effort_are_said(new_chat: NewChat, standin: StandIn) -> None:

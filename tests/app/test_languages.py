@@ -25,9 +25,8 @@ LOST = "nobody/nothing"
 @pytest.mark.parametrize("code", LANGUAGES)
 async def test_status_lines_are_in_the_language_of_the_page(new_chat: NewChat, code: str) -> None:
     """Those of a search; the answer is the model's own."""
-    answer = await new_chat(language=LANGUAGES[code], WEB_SEARCH="on").ask(
-        "Please search the web for tall cats."
-    )
+    chat = new_chat(language=LANGUAGES[code], WEB_SEARCH="on")
+    answer = await chat.ask("Please search the web for tall cats.")
     assert answer.notices[0] == in_language(notice("searching"), LANGUAGES[code])
     assert answer.notices[1].startswith(in_language(notice("searched_for", query=""), LANGUAGES[code]))
 
@@ -82,4 +81,4 @@ async def test_an_error_is_in_the_language_and_its_log_in_english(
     assert lost.startswith("OpenRouter kennt dieses Modell nicht. Bitte wählen Sie ein anderes. (Referenz ")
     assert "OpenRouter does not know this model" in caplog.text
     assert lost[-7:-1] in caplog.text
-    assert (unreadable["message"], counts) == ("Esta petición no tiene mensajes legibles.", [3, 0, 0])
+    assert (unreadable["message"], counts) == ("Esta petición no tiene mensajes legibles.", [4, 3, 0])

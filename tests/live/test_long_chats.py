@@ -131,7 +131,6 @@ def test_the_page_shows_a_summary_and_the_chat_goes_on(
     page.open_chat(log(admin, small, 200).chat_id)
     page.send("How was the week?")
     page.wait_for_answer()
-    page.show_statuses()
     page.wait(lambda: "The conversation could not be summarized: " in page.last_message())
     page.screenshot("notice-summary-failed")
 

@@ -7,7 +7,7 @@ import random
 import re
 from collections import defaultdict
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -317,6 +317,40 @@ async def test_the_breaks_of_a_chat_are_listed(database: Database) -> None:
     expected = [("turn 3", "edit", 0.25), ("turn 2", "edit", 0.25)]
     assert await log.breaks("ada", "c", limit=2) == expected
     assert await log.breaks("bob", "c", limit=2) == await log.breaks("ada", "", limit=2) == []
+
+
+async def test_what_a_chat_has_cost_is_added_up_by_day_and_model(database: Database) -> None:
+    """By the days of a time zone, the latest first; what cost nothing is not listed, nor what others have asked."""
+    log, table = AuditLog(database), database.tables.audit
+    midnight = int(datetime(2024, 5, 2, tzinfo=UTC).timestamp())
+    for number, (seconds, model, cost, provider) in enumerate(
+        [
+            *((-60, "a", 1.0, 0.0), (0, "a", 2.0, 0.5), (0, "b", 0.0, 0.25), (0, "b", 0.0, 0.0)),
+            *((899, "a", 4.0, 0.0), (20 * 3600, "a", 8.0, 0.0)),
+        ]
+    ):
+        log.write(replace(record(number, WHOLE, "c"), model=model, cost=cost, provider_cost=provider))
+        await log.idle()
+        unset = table.c.created > midnight + 2 * DAY_SECONDS
+        await database.change(table.update().where(unset).values(created=midnight + seconds))
+    log.write(replace(record(9, WHOLE, "c"), user_id="bob", cost=99.0))
+    await log.idle()
+
+    def spent(requests: int, cost: float, provider: float = 0.0) -> ChatSpending:
+        return ChatSpending(requests=requests, cost=cost, provider_cost=provider)
+
+    first, second = date(2024, 5, 1), date(2024, 5, 2)
+    assert await log.costs("ada", "c", UTC) == [
+        (second, "b", spent(1, 0.0, 0.25)),
+        (second, "a", spent(3, 14.0, 0.5)),
+        (first, "a", spent(1, 1.0)),
+    ]
+    assert [each[:2] for each in await log.costs("ada", "c", timezone(timedelta(hours=5, minutes=45)))] == [
+        (date(2024, 5, 3), "a"),
+        (second, "b"),
+        (second, "a"),
+    ]
+    assert await log.costs("ada", "d", UTC) == []
 
 
 async def test_a_refused_record_costs_the_others_nothing(

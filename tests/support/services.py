@@ -8,7 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 from unittest.mock import AsyncMock, Mock
 
-from open_webui_openrouter_pipe.context.report import ChatRecord
+from open_webui_openrouter_pipe.context.report import ChatCost, ChatRecord
 from open_webui_openrouter_pipe.context.spending import SpendingReport, report_spending
 from open_webui_openrouter_pipe.turn.bill import Payer, Spending, SpendingServices, SpendingSettings
 from open_webui_openrouter_pipe.turn.fit import PlannerServices
@@ -78,3 +78,8 @@ class ShownNotices:
 
     async def __call__(self, notice: Notice) -> None:
         self.lines.append(notice.text)
+
+
+async def read_no_cost() -> ChatCost:
+    """Nothing is counted."""
+    return ChatCost(None)
