@@ -17,13 +17,10 @@ from ..history.reading import erase_commands, find_commands
 from ..ports import RequestOrigin
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import Language, notice
-from .switches import CHOSEN
 
 _CHANNEL_PREFIX = "channel:"
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", _CHANNEL_PREFIX)
-_NOT_PARAMETERS = frozenset(
-    {"model", "messages", "stream", "metadata", "chat_id", "session_id", "id", CHOSEN}
-)
+_NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id", "session_id", "id"})
 _CHOSEN_TOOLS = frozenset(
     {
         *("search_web", "fetch_url", "generate_image", "edit_image", "execute_code", "play_animation"),
