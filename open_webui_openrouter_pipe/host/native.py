@@ -231,7 +231,12 @@ class NativeWriter:
         """
         usage = {**host_usage(cost.last, whole=cost), "price": f"~{dollars(cost.usage.cost)}"}
         events = [_status(line, done=True)] if line else self._end_wait()
-        response = {"id": None, "status": "incomplete", "output": [], "usage": self._shown(usage)}
+        response: dict[str, Any] = {
+            "id": None,
+            "status": "incomplete",
+            "output": [],
+            "usage": self._shown(usage),
+        }
         return [*events, {"type": "response.completed", "response": response}]
 
     def _note_cost(self, cost: AnswerCost) -> list[HostEvent]:
