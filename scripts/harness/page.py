@@ -271,7 +271,7 @@ def reduced(output: list[Json], event: Json) -> list[Json]:
     """The items after one native event, by Open WebUI's own rules."""
     kind, index = event["type"], event.get("output_index", 0)
     if kind == "response.completed":
-        return event["response"]["output"] or output
+        return event["response"].get("output") or output
     if kind == "response.output_item.added":
         return [*output[:index], event["item"], *output[index:]]
     if kind == "response.output_item.done":
