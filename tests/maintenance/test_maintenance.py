@@ -259,7 +259,7 @@ async def test_uninstalling_leaves_no_table_and_no_file(host: Host, tmp_path: Pa
     """What others have in the folders stays, as do presets, which are named."""
     await host.switch_off("openrouter")
     await host.ask("uninstall")
-    assert len(await host.our_tables()) == 10
+    assert len(await host.our_tables()) == 11
     assert "Presets on top of its models: 1." in await host.ask("uninstall now")
     assert await host.our_tables() == []
     left = [path.exists() for path in (tmp_path / SECRET_FILE, tmp_path / "cache" / "openrouter_pipe")]
@@ -301,7 +301,8 @@ async def test_a_user_or_a_chat_is_forgotten(host: Host, kind: str, left: dict[s
             for column in table.c
         }
         for number, names in enumerate((owned, {**owned, **left})):
-            row = {**empty, **names, "id": str(number), "day": number, "end_chain": str(number)}
+            keys = {"id": str(number), "day": number, "quarter": number, "end_chain": str(number)}
+            row = {**empty, **names, **keys}
             values = {name: value for name, value in row.items() if name in table.c}
             statements.append(sa.insert(table).values(**values))
     await host.do(*statements)
