@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from unittest.mock import AsyncMock
 
 import pytest
 import sqlalchemy as sa
@@ -171,11 +172,27 @@ async def test_days_and_limits_are_those_of_the_time_zone(app: App, standin: Sta
         assert table_rows(text, "Limits")[0].startswith(f"Your spending limit | {of_limit}")
 
 
+@pytest.mark.parametrize(("zone", "until"), [("UTC", ""), ("Asia/Tokyo", "until 15:00 UTC.")])
+async def test_a_limit_begins_anew_with_the_day_of_the_zone(
+    app: App, standin: StandIn, clock: Clock, zone: str, until: str
+) -> None:
+    """Of what was spent the evening before in UTC, Tokyo counts all as of today."""
+    clock.seconds += 14 * 3600
+    chat = chat_of(app, standin, "ada", SPENDING_LIMITS="user: 3/day", TIME_ZONE=zone)
+    answer = await chat.ask("hello")
+    assert (until in answer.error) if answer.error else not until
+    text, _ = await asked(chat_of(app, standin, "root", SPENDING_LIMITS="user: 3/day", TIME_ZONE=zone))
+    assert table_rows(text, "Limits") == ["Ada *L* | $3.50 | $3.00 a day | 116.7%"] * bool(until)
+
+
 async def test_what_fails_is_counted_by_kind(app: App, standin: StandIn) -> None:
     """An answer that a provider refuses, and one that a limit stops; but not what its user stops or declines."""
     chat = chat_of(app, standin, "ada", RETRY_SECONDS=0)
     for order in ("error=400", "error=429", "error=429"):
         assert (await chat.ask(f"[[standin: {order}]]")).error
+    declines = chat_of(app, standin, "ada", CONFIRM_ABOVE_DOLLARS=1e-9)
+    declines.asks = AsyncMock(return_value=False)
+    assert (await declines.ask("hello")).error
     stopped = chat_of(app, standin, "ada", SPENDING_LIMITS="user: 1/day")
     assert (await stopped.ask("hello")).error
     await app.worker.own.ledger.idle()

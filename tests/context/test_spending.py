@@ -21,10 +21,21 @@ from open_webui_openrouter_pipe.context.spending import (
     spending_text,
 )
 from open_webui_openrouter_pipe.errors import FailureKind
+from open_webui_openrouter_pipe.money.audit import ChatSpending
 from open_webui_openrouter_pipe.money.limits import Person
 from open_webui_openrouter_pipe.words.lines import LANGUAGES, speaker
 from tests.context.test_page import Document
-from tests.support.spending_reports import ADMIN, DAYS, EMPTY, HOSTILE, OWN, SPENDING_REPORTS, found, spent
+from tests.support.spending_reports import (
+    ADMIN,
+    DAYS,
+    EMPTY,
+    HOSTILE,
+    OWN,
+    SPENDING_REPORTS,
+    found,
+    spent,
+    usage_row,
+)
 
 
 def read(report: SpendingReport) -> Document:
@@ -100,6 +111,16 @@ def test_of_a_day_without_spending_the_plot_has_a_bar() -> None:
         found([(DAYS[0], "user:u", "m", spent(0.0))]), {}, days=(DAYS[0], DAYS[0]), zone="UTC", of_all=False
     )
     assert "height:0.0%" in spending_page(one)
+
+
+def test_who_has_spent_in_other_days_of_the_month_is_not_listed() -> None:
+    """Their sums are for the limits alone."""
+    rows = [
+        usage_row("account", ChatSpending(), account="user:u"),
+        usage_row("model", ChatSpending(), model="m"),
+    ]
+    report = report_spending(rows, {"u": Person("Ada")}, days=DAYS, zone="UTC", of_all=True)
+    assert report == EMPTY
 
 
 def test_what_was_lost_by_caching_has_a_sign() -> None:

@@ -118,8 +118,9 @@ async def test_usage_is_added_up_by_each_column(database: Database, zone: str, a
     days = (last - timedelta(days=2), last)
     expected: dict[str, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     of_limits: dict[str, list[float]] = defaultdict(lambda: [0, 0])
-    for _ in range(60):
-        seconds = int(CLOCKS_CHANGE) + dice.randint(-30 * DAY_SECONDS, DAY_SECONDS) // dice.choice((1, 1, 12))
+    for _ in range(90):
+        midnight = datetime(last.year, last.month, last.day - dice.choice((-1, 0, 1, 1, 2, 20)), tzinfo=there)
+        seconds = int(midnight.timestamp()) + dice.randint(-2 * 3600, 4 * 3600)
         user, model, failure = dice.choice("ab"), dice.choice("mn"), dice.choice(("", "", "", "rate"))
         bill = replace(BILL, accounts=(f"user:{user}", "all"), model=model, failure=failure)
         bill = replace(bill, purpose=dice.choice(("answer", "answer", "summary")))
