@@ -47,10 +47,8 @@ def build(
     """Write a release's files, all but the wheel; return the path of the single file. `write` gives it its kind."""
     content = builder.read_package(PACKAGE, links)
     files = {STUB: builder.stub(content)}
-    for function, part in (
-        (PIPE, content),
-        (MAINTENANCE, builder.part_of(content, MAINTENANCE.entry)),
-    ):
+    for function in (PIPE, MAINTENANCE):
+        part = builder.part_of(content, function.entry)
         text = write(part, function)
         files |= {
             f"{function.id}.py": text,
@@ -83,7 +81,7 @@ def write_manifest(target: Path, *, links: dict[str, str]) -> None:
         }
         for path in paths
     }
-    about = builder.manifest_fields(builder.read_package(PACKAGE, links), PIPE)
+    about = builder.manifest_fields(builder.part_of(builder.read_package(PACKAGE, links), PIPE.entry), PIPE)
     (target / MANIFEST).write_text(json.dumps({**about, "files": files}, indent=1) + "\n", "utf-8")
 
 

@@ -236,7 +236,7 @@ def test_a_packed_file_unpacks_itself(tmp_path: Path) -> None:
 def test_a_file_verifies_until_it_is_changed(write: Write, function: builder.Function) -> None:
     """Other files and another loader are distinguished, and the files that differ are named."""
     package = builder.read_package(PACKAGE)
-    part = builder.part_of(package, function.entry) if function.entry else package
+    part = builder.part_of(package, function.entry)
     text = write(part, function)
     verdict = verifier.verify(text, package)
     digest = loader.digest_files(part.files)
