@@ -299,6 +299,7 @@ def test_what_a_provider_is_paid_is_shown(
     assert admin.api.get("/api/v1/auths/")["name"] in spent
     assert "at your provider" in spent
     page.driver.switch_to.default_content()
+    assert "<details>" not in page.last_message()
     page.screenshot("money-spending")
     _, answer = admin.ask("openrouter.standin/own-key", "And stored?")
     billed = answers(standin)[-1].usage or {}
