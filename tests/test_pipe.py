@@ -289,6 +289,21 @@ async def _stop_while_awaiting(events: AsyncIterator[Json], standin: StandIn) ->
         await task
 
 
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_who_stops_an_answer_is_handed_its_price(
+    pipe: Pipe, standin: StandIn, *, is_shown: bool
+) -> None:
+    """By our own count: for the button in any case, and above the answer where costs stand there."""
+    pipe.valves = pipe.valves.model_copy(update={"COST_LINE": "cost" if is_shown else "off"})
+    page = Page(pipe, SCRIPTED)
+    await _stop_while_awaiting(page.stream(UNANSWERED), standin)
+    _, answer = page.turns[-1]
+    usage = answer.events[-1]["response"]["usage"]
+    assert usage["price"].startswith("~$0.0")
+    assert usage["input_tokens"] > 0
+    assert [line.startswith("stopped; about $0.0") for line in answer.notices] == [True] * is_shown
+
+
 async def _close_while_yielding(events: AsyncIterator[Json], _standin: StandIn) -> None:
     """Stop while the pipe is suspended at `yield`: another task closes the generator."""
     _ = [await anext(events) for _ in range(3)]

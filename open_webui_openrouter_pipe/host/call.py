@@ -18,13 +18,10 @@ from ..ports import RequestOrigin
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import Language, notice
 from .native import FAILED, NOTICE
-from .switches import CHOSEN
 
 _CHANNEL_PREFIX = "channel:"
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", _CHANNEL_PREFIX)
-_NOT_PARAMETERS = frozenset(
-    {"model", "messages", "stream", "metadata", "chat_id", "session_id", "id", CHOSEN}
-)
+_NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id", "session_id", "id"})
 _CHOSEN_TOOLS = frozenset(
     {
         *("search_web", "fetch_url", "generate_image", "edit_image", "execute_code", "play_animation"),

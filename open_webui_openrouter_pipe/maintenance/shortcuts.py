@@ -17,14 +17,13 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..conversation.slash import COMMANDS
-from ..host.model_rows import WRITTEN
 from ..host.switches import AUTHOR, SWITCHES, Switch, with_switches
 from ..responses.values import as_list, as_object
 from ..words.lines import LANGUAGES, notice, speaker
 from .host_tables import HostRow, HostTables
 
-_MARK: Final = "openrouter_pipe"
-"""The key in the `meta` of a prompt that is ours."""
+MARK: Final = "openrouter_pipe"
+"""The key in the `meta` of a prompt that is ours, and of a model's row under which is what we have written of it."""
 _FILTER: Final = '''"""
 title: OpenRouter: {name}
 author: {author}
@@ -135,11 +134,11 @@ async def remove_shortcuts(tables: HostTables, functions: Sequence[HostRow]) -> 
 def _thinks(meta: Mapping[str, Any]) -> bool:
     """Whether a model thinks, by the tags that are kept up to date; one without such tags may."""
     tags = [as_object(tag).get("name") for tag in as_list(meta.get("tags"))]
-    return "reasoning" in tags or "tags" not in as_object(meta.get(WRITTEN))
+    return "reasoning" in tags or "tags" not in as_object(meta.get(MARK))
 
 
 def _is_our_prompt(row: HostRow) -> bool:
-    return bool(as_object(row["meta"]).get(_MARK))
+    return bool(as_object(row["meta"]).get(MARK))
 
 
 def _function(switch: Switch) -> dict[str, Any]:
@@ -178,7 +177,7 @@ def _prompt(name: str) -> dict[str, Any]:
         "name": f"OpenRouter: {explained}",
         "content": f"/{name} ",
         "data": {},
-        "meta": {_MARK: name},
+        "meta": {MARK: name},
         "tags": [],
         "is_active": True,
         **_times(),

@@ -166,6 +166,7 @@ class Page:
         self.parameters: Mapping[str, Any] = {}
         self.builtin_tools: Sequence[str] = ()
         """Those of the tools that are the host's own."""
+        self.metadata: Mapping[str, Any] = {}
         self.max_rounds = _MAX_ROUNDS
         """Of a question."""
         self.turns: list[tuple[str, Answer]] = []
@@ -233,6 +234,7 @@ class Page:
     async def _call(self, body: Json, task: str | None = None) -> Any:
         metadata: Json = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
         metadata["tools"] = {name: {"type": "builtin"} for name in self.builtin_tools}
+        metadata |= self.metadata
         return await self._pipe.pipe(body, __user__=self.user, __metadata__=metadata, __task__=task)
 
     async def _round(self, answer: Answer) -> None:
@@ -269,7 +271,7 @@ def reduced(output: list[Json], event: Json) -> list[Json]:
     """The items after one native event, by Open WebUI's own rules."""
     kind, index = event["type"], event.get("output_index", 0)
     if kind == "response.completed":
-        return event["response"]["output"] or output
+        return event["response"].get("output") or output
     if kind == "response.output_item.added":
         return [*output[:index], event["item"], *output[index:]]
     if kind == "response.output_item.done":

@@ -30,7 +30,6 @@ STATUS_LINES = [
         name="minutes.docx",
         reason=notice("attachment_kind", kind=notice("kind_word")),
     ),
-    notice("attachment_damaged_file", name="report.pdf"),
     notice("images_omitted", count=2),
     notice("answer_at_output_limit"),
     notice("artifacts_missing", count=2, details=notice("artifacts_not_found", count=2)),

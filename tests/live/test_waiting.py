@@ -105,15 +105,15 @@ def test_what_to_do_about_an_error_has_a_link_that_works(chat: Browser, standin:
 
 def test_an_answer_at_its_output_limit_says_so_at_its_end(chat: Browser) -> None:
     """And goes on behind that: the model sees its own words alone, and Copy has no others."""
-    text = "One two three four five six seven eight nine ten."
-    chat.send(f'[[standin: text="{text}"]] [[standin: incomplete=max_output_tokens]]')
+    chat.send("[[standin: incomplete=max_output_tokens]] One two three four five six seven eight nine ten.")
     chat.wait_for_text("output limit")
     first = chat.last_answer()
-    assert first.index("One two") < first.index("The answer stopped at the output limit.")
+    assert first.index("You said") < first.index("The answer stopped at the output limit.")
     pictures_of(chat, "limit")
     assert "output limit" not in chat.copy_answer()
     chat.press("Continue Response")
-    chat.wait(lambda: len(chat.wait_for_answer()) > len(first) + 10)
+    chat.wait(lambda: len(chat.last_answer()) > len(first) + 10, 30)
+    chat.wait_for_answer()
     pictures_of(chat, "continued")
     assert "The answer stopped at the output limit." in chat.last_answer()
 

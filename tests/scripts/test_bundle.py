@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import UpdateRefused
+from open_webui_openrouter_pipe.host.model_rows import WRITTEN
 from open_webui_openrouter_pipe.host.switches import AUTHOR
 from open_webui_openrouter_pipe.maintenance import pipe as maintenance
+from open_webui_openrouter_pipe.maintenance import shortcuts
 from open_webui_openrouter_pipe.maintenance.releases import check_file, check_signature, read_release
 from scripts import build
 from scripts.bundle import builder, loader, verifier
@@ -326,7 +328,8 @@ def test_the_wheel_is_built_beside_the_files(tmp_path: Path) -> None:
 
 
 def test_maintenance_knows_the_pipe_by_its_frontmatter() -> None:
-    """Its author and title are those that the builder writes."""
+    """Its author and title are those that the builder writes; what it reads of models' rows is what the pipe writes."""
+    assert shortcuts.MARK == WRITTEN
     assert (builder.AUTHOR, builder.PIPE.title) == (AUTHOR, maintenance.TITLE)
 
 
