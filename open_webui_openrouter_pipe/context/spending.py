@@ -264,7 +264,9 @@ def spending_text(report: SpendingReport, say: Say = notice, *, folded: bool = F
     text = "\n\n".join(parts)
     if not folded:
         return text
-    return f"<details>\n<summary>{say('context_as_text')}</summary>\n\n{text}\n\n</details>"
+    # behind the mark that an answer begins with, Open WebUI reads no tag
+    sum_line, label = _money(lines[1]), say("context_as_text")
+    return f"{sum_line}\n\n<details>\n<summary>{label}</summary>\n\n{text}\n\n</details>"
 
 
 def _money(words: str) -> str:

@@ -11,6 +11,7 @@ from unittest.mock import AsyncMock
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
 from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.money.limits import Group, Person
 from open_webui_openrouter_pipe.ports import Embed, Failed
@@ -100,7 +101,7 @@ async def test_an_administrator_sees_what_all_have_spent(app: App, standin: Stan
     """By user, group, model and day, with limits that are near; nothing is sent, and nothing counted."""
     text, (page,) = await asked(chat_of(app, standin, "root", SPENDING_LIMITS=LIMITS))
     assert "Spending of all users, 2026-10-30 to 2026-11-28" in text
-    assert "\\$4.75 for 6 requests." in text
+    assert text.startswith(f"{ANSWER_MARK}\\$4.75 for 6 requests.\n\n<details>\n")
     assert "40% of what the models read came from a cache; that saved \\$2.25." in text
     assert table_rows(text, "Limits") == [
         "Ada *L* | $3.50 | $4.00 a day | 87.5%",
