@@ -23,7 +23,7 @@ from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, 
 from .host.files import HostFiles
 from .host.lookups import Records, chat_pauses, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
-from .host.platform import groups_of, platform, replace_user_valve
+from .host.platform import group_names, groups_of, platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .openrouter.listing import STATUS_ID
 from .permission import permit
@@ -63,7 +63,7 @@ class App:
         With the id of the function that offers them, the host's rows of the models are kept up to date beside it.
         """
         listing = self.worker.listing(settings.client)
-        entries = await listing.entries(settings.offer)
+        entries = await listing.entries(settings.offer, await self.worker.checks(settings))
         if function_id and (fetches := listing.rows.fetches):
             offered = await listing.offered(settings.offer)
             self.worker.model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
@@ -124,8 +124,8 @@ class App:
         if call.task:
             yield _NO_ANSWER
             return
-        listing = self.worker.listing(settings.client)
-        report = await listing.report(settings.offer, is_admin=call.is_admin)
+        listing, checks = self.worker.listing(settings.client), await self.worker.checks(settings)
+        report = await listing.report(settings.offer, checks, is_admin=call.is_admin)
         text = in_language(report, call.language or ENGLISH)
         for output in answer_of(text, f"msg_{generate_item_id()}"):
             yield output
@@ -162,6 +162,7 @@ def build_app() -> App:
             files_without_text=files_without_text,
             chat_pauses=chat_pauses,
             groups=groups_of,
+            group_names=group_names,
             prompt_template=template_digest,
             quoted_calls=quoted_calls,
             replace_user_valve=replace_user_valve,

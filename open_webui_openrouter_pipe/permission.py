@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from .errors import ConfigurationError, SpendingLimitReached
+from .conversation.slash import Compact
+from .errors import ConfigurationError, PipeError, SpendingLimitReached
 from .host.call import Call
 from .openrouter import controls
 from .openrouter.client import require_usable
@@ -45,9 +46,20 @@ class Permitted:
 async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
     """The call as it may be sent; None for a task that its model cannot do, or that is about a command.
 
-    Raises what it is refused with. Near a spending limit it goes the cheaper way. The tasks of a message that the user
-    has declined are declined too.
+    Raises what it is refused with. A command that sends nothing is answered in any case.
     """
+    try:
+        return await _permit(worker, call, settings)
+    except PipeError:
+        if call.task or isinstance(call.command, Compact | None):
+            raise
+        listing = worker.listing(settings.client)
+        offered, find = await listing.offered(settings.offer), listing.find
+        return Permitted(call, settings, find(call.model_id), Payer(), find, offered, settings.notices)
+
+
+async def _permit(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
+    """Near a spending limit a call goes the cheaper way; tasks of a message that was declined are declined too."""
     if settings.refusal:
         raise ConfigurationError(settings.refusal)
     listing, model_id = worker.listing(settings.client), call.model_id
@@ -66,8 +78,6 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
         raise SpendingLimitReached(notice("task_of_declined"))
     spending, lines = settings.spending, settings.notices
     payer = await worker.spending.admit(call.user_id, spending, is_admin=call.is_admin, zone=call.time_zone)
-    if spending.limits.unreadable:
-        lines = (*lines, notice("limits_unreadable_admin", part=spending.limits.unreadable))
     if payer.state and payer.state.is_near:
         lines = (*lines, worker.spending.limit_line("limit_near", payer.state, call.time_zone))
         settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))

@@ -30,7 +30,7 @@ from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
 from .turn.runner import report_failure
-from .valves import PROTECTIONS, StoredUserValves, UserValves, user_valves_class
+from .valves import GUARDED, StoredUserValves, UserValves, user_valves_class
 from .words.lines import ENGLISH, Language
 
 MAX_REMEMBERED_SETTINGS: Final = 256
@@ -121,14 +121,14 @@ class Pipe:
         if not isinstance(own, UserValves) or not own.model_fields_set:
             stored = stored_user_valves(user, function_id)
             # of what is lost, nothing that protects can be read
-            own = StoredUserValves(**(dict.fromkeys(PROTECTIONS) if stored is None else stored))
+            own = StoredUserValves(**({name: [0] for name in GUARDED} if stored is None else stored))
         if bound := bound_key(own.API_KEY, user_id):
             self._running_app().replace_user_valve(function_id, user_id, "API_KEY", (own.API_KEY, bound))
         if own.unreadable:
             _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
         self._report_unreadable()
         valves = self.valves
-        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id)).encode()
+        key = repr((dict(valves), valves.problems, dict(own), own.problems, user_id)).encode()
         return self._settings.get_or_compute(key, partial(read_settings, valves, own, user_id=user_id))
 
     def _report_unreadable(self) -> None:

@@ -46,8 +46,8 @@ class CommandRunner:
     """Answers the commands of one call of the host.
 
     `model` is the name that users see, `only_draws` says that it does not write; `read_record` returns what is known of
-    the chat's requests, `page` draws a report as a page, a summary may take `wait_seconds`, and the user reads
-    `language`.
+    the chat's requests, `page` draws a report as a page, a summary may take `wait_seconds`, the user reads `language`,
+    and `problems` returns what is wrong with settings, "" where nothing is.
     """
 
     fitter: Fitter
@@ -59,6 +59,7 @@ class CommandRunner:
     only_draws: bool = False
     page: Callable[[ContextReport, Say], str] | None = None
     language: Language = ENGLISH
+    problems: Callable[[], Awaitable[str]] | None = None
 
     async def answer(self, command: Command, conversation: Conversation) -> None:
         """Answer a command; its chat holds it as its last, and an empty question as its current turn.
@@ -78,7 +79,7 @@ class CommandRunner:
     async def _text(self, command: Command, conversation: Conversation) -> str:
         match command:
             case ShowContext():
-                text = await self._context(conversation)
+                text = await self._with_problems(await self._context(conversation))
             case Compact():
                 text = await self._compact(command, conversation)
             case Restore():
@@ -89,13 +90,18 @@ class CommandRunner:
                 name = "aim_kept" if aim == self._aim(_before(conversation)) else "aim_set"
                 text = notice(name, aim=aim)
             case Help():
-                text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
+                lines = tuple(self._help(conversation))
+                text = await self._with_problems(notice("joined", lines=lines, separator="\n"))
             case Misused(name):
                 usage = notice(f"help_{name}" if name in _NAMES else "help_title")
                 text = notice("command_misused", name=name, usage=usage)
             case _:
                 assert_never(command)
         return text
+
+    async def _with_problems(self, text: str) -> str:
+        problems = await self.problems() if self.problems else ""
+        return notice("joined", lines=(problems, text), separator="\n\n") if problems else text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
         yield from (notice("help_title"), "")

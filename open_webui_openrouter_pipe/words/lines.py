@@ -121,6 +121,12 @@ def admin_notice(name: str, /, **values: object) -> str:
     return notice(f"{name}.admin" if f"{name}.admin" in ENGLISH.lines else name, **values)
 
 
+def listed(lines: Iterable[str]) -> str:
+    """Return lines as a list, "" for none."""
+    items = [notice("list_item", line=line) for line in lines]
+    return notice("joined", lines=items, separator="\n") if items else ""
+
+
 def is_important(text: str) -> bool:
     """Whether the line says that something is lost, cut, or not as the user wants it."""
     return not (isinstance(text, Line) and text.name in ENGLISH.routine)
