@@ -118,7 +118,7 @@ class Pipe:
     def _read_settings(self, user: Mapping[str, Any], function_id: str) -> Settings:
         """The settings of a user's call; the user's valves by themselves where the host could not read them."""
         own, user_id = user.get("valves"), as_text(user.get("id"))
-        if not isinstance(own, UserValves) or not own.model_fields_set:
+        if not isinstance(own, UserValves) or not (own.model_fields_set or own.problems):
             stored = stored_user_valves(user, function_id)
             # of what is lost, nothing that protects can be read
             own = StoredUserValves(**({name: [0] for name in GUARDED} if stored is None else stored))

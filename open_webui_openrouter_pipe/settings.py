@@ -158,7 +158,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
             own_key=bool(own.API_KEY),
         ),
         controls=_controls(chosen, own, own_api_key),
-        user_parameters=frozenset(_words(chosen.USER_PARAMETERS)),
+        user_parameters=frozenset(_words(chosen.USER_PARAMETERS.lower())),
         held_parameters=frozenset(
             f"image_config.{name}" for name, valve in _IMAGE_CONFIG.items() if valve in hidden
         ),
@@ -300,7 +300,7 @@ def _wrong_key(key: str, base_url: str) -> Iterator[Problem]:
 
 def _quantization(word: str) -> str:
     """The name that counts: of a word that is not known the one that it is close to, "" where there is none."""
-    return word if word in QUANTIZATIONS else nearest(word, QUANTIZATIONS)
+    return word.lower() if word.lower() in QUANTIZATIONS else nearest(word, QUANTIZATIONS)
 
 
 def _passphrases(valves: AllValves) -> tuple[str, ...]:

@@ -511,7 +511,7 @@ def _storable(name: str, value: object) -> object:
     """A wrong value as every database takes it: JSON has no infinity. A key that is not a text is not kept."""
     if name == "API_KEY":
         return []
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return [str(value)] if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class HostValves(_OfHost, Valves):
