@@ -69,6 +69,11 @@ class App:
             self.worker.model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
         return entries
 
+    async def problems(self, settings: Settings) -> list[str]:
+        """Return what is wrong with the administrator's settings, with what the list of models says of it."""
+        await self.worker.listing(settings.client).rows.current()
+        return [each.line for each in await self.worker.problems(settings)]
+
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         """Answer a call in its user's language; close the generator to stop the answer.
 

@@ -139,12 +139,10 @@ class Assembly:
 
     async def _problems(self) -> str:
         """What is wrong with settings, as paragraphs: with the user's own, and to administrators with theirs."""
-        call, settings, worker = self.permitted.call, self.permitted.settings, self.worker
+        settings = self.permitted.settings
         own, wrong = listed(each.line for each in settings.own_problems), ""
-        if call.is_admin:
-            checks = await worker.checks(settings)
-            unmatched = worker.listing(settings.client).unmatched(checks.models)
-            wrong = listed(each.line for each in (*checks.problems, *unmatched))
+        if self.permitted.call.is_admin:
+            wrong = listed(each.line for each in await self.worker.problems(settings))
         paragraphs = [("own_problems", own), ("problems", wrong)]
         lines = [line for heading, text in paragraphs if text for line in (notice(heading), text)]
         return notice("joined", lines=lines, separator="\n\n") if lines else ""

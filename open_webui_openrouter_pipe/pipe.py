@@ -30,7 +30,7 @@ from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
 from .turn.runner import report_failure
-from .valves import GUARDED, StoredUserValves, UserValves, user_valves_class
+from .valves import GUARDED, StoredUserValves, UserValves, changed_valves, user_valves_class
 from .words.lines import ENGLISH, Language
 
 MAX_REMEMBERED_SETTINGS: Final = 256
@@ -64,6 +64,10 @@ class Pipe:
         """List the models for Open WebUI: `id` and `name` of each. Answers from memory."""
         self._report_unreadable()
         return await self._running_app().models(read_settings(self.valves), function_id=function_id(self))
+
+    async def changed_settings(self) -> tuple[dict[str, str], list[str]]:
+        """Return the valves that are not at their defaults, and what is wrong: for the maintenance function."""
+        return changed_valves(self.valves), await self._running_app().problems(read_settings(self.valves))
 
     async def pipe(
         self,

@@ -439,7 +439,9 @@ class UserValves(ValveFields):
 
 def _marked(model: type[BaseModel], mark: str) -> dict[str, Any]:
     """What the valves of a class have as this mark, by their names, without those that have none."""
-    marks = {name: cast("Any", field.json_schema_extra)[mark] for name, field in model.model_fields.items()}
+    marks = {
+        name: cast("Any", field.json_schema_extra).get(mark) for name, field in model.model_fields.items()
+    }
     return {name: value for name, value in marks.items() if value}
 
 
@@ -524,6 +526,21 @@ class StoredUserValves(_OfHost, UserValves):
     """What a user has set, as it is stored."""
 
     model_config = ConfigDict(title="UserValves")
+
+
+def changed_valves(valves: Valves) -> dict[str, str]:
+    """Return what is stored and not as by default, also what is wrong, by its name; of a key only that there is one."""
+    stored = gather_advanced(valves.model_dump(exclude_unset=True))
+    with suppress(AttributeError, ValueError):
+        advanced = _read_object(stored.get("ADVANCED", ""))
+        stored = {**{name: value for name, value in stored.items() if name != "ADVANCED"}, **advanced}
+    fields: Mapping[str, FieldInfo] = {**Advanced.model_fields, **Valves.model_fields}
+    keys = _marked(Valves, "input")
+    return {
+        name: "\u2026" if name in keys else str(value)
+        for name, value in stored.items()
+        if name not in fields or value != fields[name].default
+    }
 
 
 @lru_cache(maxsize=16)

@@ -25,7 +25,7 @@ from .money.limits import Group
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.connections import AddressBreaker, open_client
 from .openrouter.listing import ModelListing
-from .openrouter.problems import Checks
+from .openrouter.problems import Checks, Problem
 from .openrouter.recorder import ExchangeRecorder
 from .openrouter.recordings import FOLDER, Recording, Recordings
 from .ports import ArtifactStore, Files, Prompts, Summaries
@@ -239,6 +239,11 @@ class Worker:
         if known is None:
             return checks
         return replace(checks, problems=(*checks.problems, *unknown_groups(checks.groups, known)))
+
+    async def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """What is wrong with the administrator's settings, as far as it is known."""
+        checks = await self.checks(settings)
+        return (*checks.problems, *self.listing(settings.client).unmatched(checks.models))
 
     async def stores(self, settings: StoreSettings) -> Stores:
         """The stores with the keys of these settings, derived once; without any key, what was stored stays closed."""

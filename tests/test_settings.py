@@ -214,7 +214,19 @@ def test_tokenizer_files_are_looked_for_where_tiktoken_does(monkeypatch: pytest.
 # --- the forms of the valves
 
 
-WRONG = ([SECRET], {}, "", SECRET, -1, math.inf, 10**400, "9" * 5_000, "x" * 100_000, "\ud800", True)
+WRONG: tuple[Any, ...] = (
+    [SECRET],
+    {},
+    "",
+    SECRET,
+    -1,
+    math.inf,
+    10**400,
+    "9" * 5_000,
+    "x" * 100_000,
+    "\ud800",
+    True,
+)
 """What may be stored of a valve beside what it takes."""
 
 

@@ -153,6 +153,17 @@ async def replace_user_valve(function_id: str, user_id: str, name: str, values: 
         _log.warning("the valve %s of a user was not replaced: %s", name, type(error).__name__)
 
 
+async def loaded_function(request: Any, function_id: str) -> Any:
+    """Return a function as the host has it loaded, with its valves as they are stored; None where it cannot be had."""
+    from open_webui.functions import get_function_module_by_id
+
+    try:
+        return await get_function_module_by_id(request, function_id)
+    except Exception as error:  # noqa: BLE001 - its code may raise anything
+        _log.warning("the function %s cannot be loaded: %s", function_id, type(error).__name__)
+        return None
+
+
 async def group_names() -> list[str] | None:
     """Return the names of all groups, None where the host does not say them."""
     from open_webui.models.groups import Groups

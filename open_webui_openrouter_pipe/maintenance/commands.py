@@ -93,7 +93,7 @@ def rename_setting(value: Any, new_id: NewId) -> Any:
     return rename_ids(value, new_id, key="models")
 
 
-CommandName = Literal["help", "move", "forget", "record", "uninstall"]
+CommandName = Literal["help", "settings", "move", "forget", "record", "uninstall"]
 Object = Literal["", "connection", "user", "chat"]
 """What the name behind a command is the name of, where that is not a function."""
 
@@ -104,6 +104,7 @@ I change nothing before I have told you what I would change. Write one of these:
 
 | command | what it does |
 |---|---|
+| `settings` | says which settings are not at their defaults, and what is wrong with them |
 | `move FUNCTION` | chats, presets and access of another function's models, by its id, go over to those of `{target}` |
 | `move connection` | the same for a connection to OpenRouter; `move connection PREFIX` if its models have one |
 | `record MINUTES` | records requests and answers for a while, without their texts, to report a problem |
@@ -134,6 +135,18 @@ STILL_ON: Final = (
     "The function `{source}` is switched on, and would go on writing. Switch it off under Admin Panel → Functions, and "
     "ask again."
 )
+
+NO_SETTINGS: Final = (
+    "The function `{target}` does not say its settings: it cannot be loaded, or is of an older release."
+)
+ALL_DEFAULTS: Final = "All settings of `{target}` have their defaults."
+CHANGED: Final = "Settings of `{target}` that are not at their defaults:"
+ALL_RIGHT: Final = "Nothing is wrong with them."
+WRONG: Final = (
+    "**To be corrected under Admin Panel → Functions → the gear of `{target}`.** Until then what is wrong has no "
+    "effect, and limits and access are read as strictly as possible:"
+)
+_VALUE_CHARACTERS: Final = 200
 
 WOULD_RECORD: Final = (
     "**`record {minutes}` would record for {minutes} minutes. Nothing is recorded yet.** Of each chat of each user the "
@@ -173,8 +186,8 @@ def read_command(text: str) -> MaintenanceCommand:
     now = len(words) > 1 and words[-1].lower() == _NOW
     words = words[:-1] if now else words
     match [word.lower() for word in words[:2]], words[2:]:
-        case ["uninstall"], []:
-            return MaintenanceCommand("uninstall", now=now)
+        case [("settings" | "uninstall") as name], []:
+            return MaintenanceCommand("settings" if name == "settings" else "uninstall", now=now)
         case ["record", *rest], [] if rest in ([], ["stop"]) or is_minutes(rest[0]):
             return MaintenanceCommand("record", "".join(rest), now=now)
         case ["forget", ("user" | "chat") as kind], [name]:
@@ -185,6 +198,23 @@ def read_command(text: str) -> MaintenanceCommand:
             return MaintenanceCommand("move", source, now=now)
         case _:
             return MaintenanceCommand("help")
+
+
+def settings_report(target: str, changed: Mapping[str, str], problems: Sequence[str]) -> str:
+    """Say which settings are not at their defaults, with what is stored of them, and what is wrong."""
+    if not changed:
+        return ALL_DEFAULTS.format(target=target)
+    values = {
+        name: " ".join(value.split()).replace("`", "'").replace("|", "\\|") for name, value in changed.items()
+    }
+    lines = [f"| `{name}` | `{value[:_VALUE_CHARACTERS]}` |" for name, value in values.items()]
+    table = "\n".join(["| setting | value |", "|---|---|", *lines])
+    wrong = (
+        [WRONG.format(target=target), "\n".join(f"- {line}" for line in problems)]
+        if problems
+        else [ALL_RIGHT]
+    )
+    return "\n\n".join([*wrong, CHANGED.format(target=target), table])
 
 
 def is_minutes(text: str) -> bool:

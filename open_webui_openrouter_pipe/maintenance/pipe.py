@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-from ..host.platform import SECRET_FILE, Platform, platform
+from ..host.platform import SECRET_FILE, Platform, loaded_function, platform
 from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
 from ..responses.values import as_list, as_object
 from . import commands
@@ -20,6 +21,8 @@ from .removal import forget, remove
 AUTHOR: Final = "the open-webui-openrouter-pipe authors"
 TITLE: Final = "OpenRouter"
 """By these, in its frontmatter, the pipe is known under whatever id it was installed."""
+
+Load: TypeAlias = Callable[[str], Awaitable[Any]]
 
 _CACHE_FOLDER: Final = "openrouter_pipe"
 
@@ -53,20 +56,30 @@ class MaintenancePipe:
         if (__user__ or {}).get("role") != "admin":
             return commands.REFUSED
         models = getattr(getattr(getattr(__request__, "app", None), "state", None), "MODELS", None) or {}
-        return await answer(read_command(_last_text(body)), platform(), [str(name) for name in models])
+        load = partial(loaded_function, __request__)
+        return await answer(
+            read_command(_last_text(body)), platform(), [str(name) for name in models], load=load
+        )
 
 
 Pipe: Final = MaintenancePipe
 """The name that Open WebUI looks for."""
 
 
-async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequence[str]) -> str:
-    """Carry out a command, or report what it would do; `model_ids` are those that the host offers."""
+async def answer(
+    command: MaintenanceCommand, host: Platform, model_ids: Sequence[str], *, load: Load | None = None
+) -> str:
+    """Carry out a command, or report what it would do; `model_ids` are those that the host offers.
+
+    `load` returns a function of the host by its id, None where it cannot.
+    """
     tables = HostTables(host.engine, host.schema, writes=command.now)
     await tables.open()
     functions = await tables.rows("function", "id", "is_active", "type", "meta")
     ours = [row["id"] for row in functions if _is_ours(row)]
     match command.name:
+        case "settings":
+            return await _settings(_target(functions), load)
         case "move":
             return await _move(command, tables, functions, model_ids)
         case "forget":
@@ -109,6 +122,16 @@ async def _move(
     moved = await move(tables, renaming)
     remarks = [_AFTER_MOVING.format(target=target)]
     return report(command, moved, remarks if command.now else [])
+
+
+async def _settings(target: str, load: Load | None) -> str:
+    """What the running pipe says of its own settings: each release knows its own."""
+    if not target:
+        return commands.NO_TARGET
+    say = getattr(await load(target) if load else None, "changed_settings", None)
+    return (
+        commands.settings_report(target, *await say()) if say else commands.NO_SETTINGS.format(target=target)
+    )
 
 
 def _record(command: MaintenanceCommand, host: Platform) -> str:

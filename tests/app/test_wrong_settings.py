@@ -33,6 +33,7 @@ LOCKING = ("SPENDING_LIMITS", "PROVIDER_ONLY", "PROVIDER_IGNORE", "MAX_PRICE_INP
 ERRORS = {
     ("API_KEY", "word"): "did not accept",
     ("API_KEY", "list"): "No OpenRouter API key",
+    ("API_KEY", "infinite"): "No OpenRouter API key",
     ("PROVIDER_ONLY", "word"): "not available with the settings",
 }
 """Without its key nothing can be asked; and which providers there are no list says."""
