@@ -455,8 +455,9 @@ GUARDED: Final = (*PROTECTIONS, *_marked(UserValves, "strict"))
 """These, and those whose default is laxer than what holds while they cannot be read."""
 ADMIN_PROTECTIONS: Final = (*_marked(Valves, "protects"), *_marked(Advanced, "protects"))
 """The same of the administrator's."""
+STRICT_ADMIN: Final[Mapping[str, object]] = _marked(Valves, "strict")
 STRICT_ADVANCED: Final[Mapping[str, object]] = _marked(Advanced, "strict")
-"""What holds of `ADVANCED` while it cannot be read, by its name, where that is not the default."""
+"""What holds of these while it cannot be read, by their names, where that is not the default."""
 
 
 class AllValves(Valves, Advanced):

@@ -6,13 +6,16 @@ The Open WebUI of these tests is their own, and asks who may use which model.
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from open_webui_openrouter_pipe import __version__
+from open_webui_openrouter_pipe.valves import ADMIN_PROTECTIONS, Advanced, UserValves, Valves
 from scripts import build
 from scripts.bundle import builder, verifier
 from scripts.bundle.loader import PACKED
@@ -39,6 +43,8 @@ pytestmark = pytest.mark.live
 
 FUNCTIONS = "/api/v1/functions"
 STOP_SECONDS = 120.0
+WITHHOLDING = (*ADMIN_PROTECTIONS, "MODELS", "MODEL_FILTERS")
+"""Without these nothing is sent, or nothing offered."""
 TITLE = "Advanced · More Settings"
 MENU = (By.CSS_SELECTOR, "button[aria-label='Open create menu']")
 FIELDS = (
@@ -247,8 +253,8 @@ def test_an_update_in_place_and_back(admin: Account, text: str, standin: StandIn
 
 
 @pytest.mark.browser
-def test_a_form_says_what_is_wrong(admin: Account, page: Browser) -> None:
-    """In the page's own message, and nothing is saved; once it is right, it is saved as it was typed."""
+def test_a_form_saves_what_is_typed(admin: Account, page: Browser) -> None:
+    """Also what is wrong: it is in the form again, to be mended, and the first entry of the list names it."""
     page.driver.refresh()
     page.click(By.CSS_SELECTOR, "button[aria-label='Valves']")
     dialog = page.find(By.CSS_SELECTOR, "[role=dialog]")
@@ -256,20 +262,66 @@ def test_a_form_says_what_is_wrong(admin: Account, page: Browser) -> None:
     page.screenshot("admin-valves")
     page.click(By.XPATH, f"//*[@role='dialog']//div[normalize-space()='{TITLE}']/following-sibling::button")
     field = dialog.find_elements(By.CSS_SELECTOR, "textarea")[-1]
-    field.send_keys('{"RETRY_SECOND": 5}')
-    page.click(By.CSS_SELECTOR, "[role=dialog] button[type=submit]")
-    line = "Not saved. ADVANCED: there is no RETRY_SECOND here, perhaps RETRY_SECONDS."
-    toasts = (By.CSS_SELECTOR, "[data-sonner-toast]")
-    page.wait(lambda: line in [each.text for each in page.driver.find_elements(*toasts)])
-    page.screenshot("admin-valves-refused")
-    assert "ADVANCED" not in admin.api.valves("openrouter")
-    field.clear()
-    field.send_keys('{"RETRY_SECONDS": 5}')
-    page.click(By.CSS_SELECTOR, "[role=dialog] button[type=submit]")
-    page.wait(lambda: "Valves updated successfully" in page.driver.find_element(By.TAG_NAME, "body").text)
-    assert admin.api.valves("openrouter")["ADVANCED"] == '{"RETRY_SECONDS": 5}'
-    with pytest.raises(ApiError, match=r"Not saved\. CLIP_LAST_MESSAGES takes a whole number, 0 to 50\."):
-        admin.api.set_user_valves("openrouter", {"CLIP_LAST_MESSAGES": 51})
+    for typed, is_wrong in (('{"RETRY_SECOND": 5}', True), ('{"RETRY_SECONDS": 5}', False)):
+        field.clear()
+        field.send_keys(typed)
+        page.click(By.CSS_SELECTOR, "[role=dialog] button[type=submit]")
+        page.wait(lambda: "Valves updated successfully" in page.driver.find_element(By.TAG_NAME, "body").text)
+        wait_until(lambda typed=typed: admin.api.valves("openrouter").get("ADVANCED") == typed)
+        page.screenshot(f"admin-valves-{'wrong' if is_wrong else 'right'}")
+        names = [model["name"] for model in admin.api.get("/api/models?refresh=true")["data"]]
+        entry = "OpenRouter: wrong ADVANCED (RETRY_SECOND is not known; did you mean RETRY_SECONDS?)"
+        assert (entry in names) == is_wrong
+
+
+def store(host: OpenWebUI, table: str, column: str, value: object, where: str) -> None:
+    """Write what no form has checked into the host's database."""
+    with closing(sqlite3.connect(host.data / "webui.db", timeout=30)) as database, database:
+        changed = database.execute(
+            f'UPDATE "{table}" SET {column} = ? WHERE id = ?', (json.dumps(value), where)
+        )
+        assert changed.rowcount == 1
+
+
+def test_whatever_is_stored_of_valves_everything_goes_on(host: OpenWebUI, admin: Account, text: str) -> None:
+    """Wrong values of all valves: the list, a chat, /help and an update of the code work, and say what is wrong."""
+    api, good = admin.api, admin.api.valves("openrouter")
+    user = api.get("/api/v1/auths/")["id"]
+    wrong = {name: [1] for name in Valves.model_fields if name not in {*good, *WITHHOLDING, "ADVANCED"}}
+    advanced = {name: "abc" if name in Valves.model_fields else [1] for name in Advanced.model_fields}
+    advanced = {name: value for name, value in advanced.items() if name not in WITHHOLDING}
+    cases: list[tuple[dict[str, Any], str]] = [
+        (wrong, ""),
+        ({"ADVANCED": json.dumps(advanced)}, ""),
+        ({"ADVANCED": "{"}, ""),
+        ({"SPENDING_LIMITS": "usr: 2/day"}, ""),
+        *(
+            ({"ADVANCED": json.dumps({name: [1]})}, name)
+            for name in WITHHOLDING
+            if name in Advanced.model_fields
+        ),
+        ({"SPENDING_LIMITS": [1]}, "SPENDING_LIMITS"),
+        ({"MODELS": [1]}, "MODELS"),
+    ]
+    own = {name: {"a": 1} for name in UserValves.model_fields if name != "API_KEY"}
+    store(host, "user", "settings", {"functions": {"valves": {"openrouter": own}}}, user)
+    for stored, withheld in cases:
+        store(host, "function", "valves", {**good, **stored}, "openrouter")
+        listed = [each for each in api.get("/api/models?refresh=true")["data"] if "pipe" in each]
+        assert listed[0]["id"] == "openrouter.status"
+        api.install_function("openrouter", "OpenRouter", text)
+        if withheld == "MODELS":
+            assert len(listed) == 1
+            continue
+        (_, helped), (_, answer) = admin.ask(CLAUDE, "/help"), admin.ask(CLAUDE, "Hello")
+        assert "`REASONING_EFFORT`: it cannot be read." in helped["content"]
+        first = (
+            next(iter(json.loads(stored["ADVANCED"]))) if '"' in stored.get("ADVANCED", "") else [*stored][0]
+        )
+        assert f"`{first}`: " in helped["content"]
+        assert (withheld in error_of(answer)) if withheld else ("You said: Hello" in answer["content"])
+    store(host, "user", "settings", {"ui": {"showChangelog": False}}, user)
+    store(host, "function", "valves", good, "openrouter")
 
 
 # --- its models ---
