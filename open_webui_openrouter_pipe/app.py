@@ -26,7 +26,7 @@ from .host.model_rows import admin_parameters
 from .host.platform import group_names, groups_of, platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .openrouter.listing import STATUS_ID
-from .permission import permit
+from .permission import permit, permit_command
 from .ports import Notice, Output
 from .responses.effects import ResponseFinished, answer_of
 from .settings import Settings, tokenizer_folder
@@ -96,8 +96,10 @@ class App:
         try:
             permitted = await permit(worker, call, settings)
         except PipeError as error:
-            yield _NO_ANSWER if call.task else report_failure(error, for_admin=call.is_admin)
-            return
+            permitted = await permit_command(worker, call, settings)
+            if permitted is None:
+                yield _NO_ANSWER if call.task else report_failure(error, for_admin=call.is_admin)
+                return
         if permitted is None:
             yield _NO_ANSWER
             return

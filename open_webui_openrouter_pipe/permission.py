@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from .conversation.slash import Compact
-from .errors import ConfigurationError, PipeError, SpendingLimitReached
+from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
 from .openrouter import controls
 from .openrouter.client import require_usable
@@ -46,20 +46,9 @@ class Permitted:
 async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
     """The call as it may be sent; None for a task that its model cannot do, or that is about a command.
 
-    Raises what it is refused with. A command that sends nothing is answered in any case.
+    Raises what it is refused with. Near a spending limit it goes the cheaper way. The tasks of a message that the user
+    has declined are declined too.
     """
-    try:
-        return await _permit(worker, call, settings)
-    except PipeError:
-        if call.task or isinstance(call.command, Compact | None):
-            raise
-        listing = worker.listing(settings.client)
-        offered, find = await listing.offered(settings.offer), listing.find
-        return Permitted(call, settings, find(call.model_id), Payer(), find, offered, settings.notices)
-
-
-async def _permit(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
-    """Near a spending limit a call goes the cheaper way; tasks of a message that was declined are declined too."""
     if settings.refusal:
         raise ConfigurationError(settings.refusal)
     listing, model_id = worker.listing(settings.client), call.model_id
@@ -89,6 +78,15 @@ async def _permit(worker: Worker, call: Call, settings: Settings) -> Permitted |
         settings = replace(settings, persistence=NO_PERSISTENCE)
         lines = (*lines, notice("no_encryption_key"))
     return Permitted(replace(call, parameters=parameters), settings, model, payer, find, offered, lines)
+
+
+async def permit_command(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
+    """A call that was refused, as far as it is a command that sends nothing; None for any other."""
+    if call.task or isinstance(call.command, Compact | None):
+        return None
+    listing = worker.listing(settings.client)
+    offered, find = await listing.offered(settings.offer), listing.find
+    return Permitted(call, settings, find(call.model_id), Payer(), find, offered, settings.notices)
 
 
 async def _of_user(

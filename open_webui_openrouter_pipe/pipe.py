@@ -128,7 +128,7 @@ class Pipe:
             own = StoredUserValves(**({name: [0] for name in GUARDED} if stored is None else stored))
         if bound := bound_key(own.API_KEY, user_id):
             self._running_app().replace_user_valve(function_id, user_id, "API_KEY", (own.API_KEY, bound))
-        if own.unreadable:
+        if own.problems:
             _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
         self._report_unreadable()
         valves = self.valves
@@ -137,7 +137,8 @@ class Pipe:
 
     def _report_unreadable(self) -> None:
         """Log which of the administrator's valves cannot be read, once as long as they are the same."""
-        if (names := self.valves.unreadable) != self._reported:
+        valves = self.valves
+        if (valves.problems or self._reported) and (names := valves.unreadable) != self._reported:
             self._reported = names
             _log.warning(
                 "valves cannot be read, and have no effect: %.500s", ", ".join(names) or "none any more"

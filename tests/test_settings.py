@@ -26,6 +26,7 @@ from open_webui_openrouter_pipe.settings import (
     unknown_groups,
 )
 from open_webui_openrouter_pipe.valves import (
+    GUARDED,
     RULES,
     USER_PERMISSIONS,
     Advanced,
@@ -198,6 +199,13 @@ def test_a_users_valves_that_cannot_be_read_are_said() -> None:
     assert "API_KEY" in read_settings(Valves(), own).refusal
     hiding = read_settings(Valves(USER_CONTROLS="WEB_SEARCH"), own)
     assert (hiding.refusal, hiding.notices, hiding.own_problems) == ("", (), ())
+
+
+def test_of_valves_that_are_lost_nothing_that_guards_is_taken_for_unset() -> None:
+    """Who pays, and who may keep a chat."""
+    lost = StoredUserValves(**{name: [0] for name in GUARDED})
+    settings = read_settings(Valves(), lost)
+    assert ("API_KEY" in settings.refusal, settings.controls.provider) == (True, {"zdr": True})
 
 
 def test_tokenizer_files_are_looked_for_where_tiktoken_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,9 +128,11 @@ async def _settings(target: str, load: Load | None) -> str:
     """What the running pipe says of its own settings: each release knows its own."""
     if not target:
         return commands.NO_TARGET
-    say = getattr(await load(target) if load else None, "changed_settings", None)
+    describe = getattr(await load(target) if load else None, "changed_settings", None)
     return (
-        commands.settings_report(target, *await say()) if say else commands.NO_SETTINGS.format(target=target)
+        commands.settings_report(target, *await describe())
+        if describe
+        else commands.NO_SETTINGS.format(target=target)
     )
 
 
