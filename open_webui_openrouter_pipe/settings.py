@@ -25,8 +25,16 @@ from .money.limits import SpendingLimits, read_limits
 from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
 from .openrouter.controls import SERVER_TOOLS, ControlSettings, price_text
 from .openrouter.fields import RESTRICTED
-from .openrouter.offer import Filters, OfferSettings, read_filters, read_variants
-from .openrouter.problems import NO_CHECKS, Checks, NamedModels, Problem, nearest, quoted, unknown_word
+from .openrouter.offer import OfferSettings, read_filters, read_variants
+from .openrouter.problems import (
+    NO_CHECKS,
+    Checks,
+    NamedModels,
+    Problem,
+    nearest,
+    quoted,
+    unknown_word,
+)
 from .openrouter.search import SearchSettings
 from .store.sealing import MIN_PASSPHRASE_CHARACTERS, is_owned, open_text, seal_text
 from .turn.admission import AdmissionSettings
@@ -120,8 +128,6 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
     refusal, notices = _lost(valves, own_problems)
     if own_api_key:
         own_problems += tuple(_wrong_key(own_api_key, chosen.BASE_URL))
-    access, offer, limits = _model_rows(chosen), _offer(chosen), read_limits(chosen.SPENDING_LIMITS)
-    groups = {"SPENDING_LIMITS": limits.groups, "NEW_MODEL_ACCESS": access.groups}
     if ignored := [name for name in wanted if name in refused.keys() - hidden]:
         notices = (notice("user_limits_not_followed", names=", ".join(ignored)), *notices)
     if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
@@ -138,8 +144,8 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
         ),
         store=StoreSettings(_passphrases(chosen), chosen.ARTIFACT_CLEANUP_DAYS),
         persistence=Persistence(chosen.PERSIST_REASONING_TOKENS, chosen.PERSIST_TOOL_RESULTS),
-        model_rows=access,
-        offer=offer,
+        model_rows=_model_rows(chosen),
+        offer=_offer(chosen),
         context=_context(chosen, own),
         media=MediaSettings(
             documents=chosen.DOCUMENTS,
@@ -154,7 +160,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
             SpendingSettings,
             chosen,
             confirm_dollars=chosen.CONFIRM_ABOVE_DOLLARS,
-            limits=replace(limits, counts=chosen.LIMITS_COUNT),
+            limits=replace(read_limits(chosen.SPENDING_LIMITS), counts=chosen.LIMITS_COUNT),
             own_key=bool(own.API_KEY),
         ),
         controls=_controls(chosen, own, own_api_key),
@@ -165,9 +171,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
         download_hosts=tuple(_words(chosen.DOWNLOAD_HOSTS)),
         notices=notices,
         refusal=refusal,
-        checks=Checks(
-            (*valves.problems, *_wrong_texts(chosen, limits, offer.filters)), _named(chosen), groups
-        ),
+        checks=_checks(valves, chosen),
         own_problems=own_problems,
         status_lines=own.STATUS_LINES,
     )
@@ -258,10 +262,22 @@ def _lost(valves: Valves, own: Sequence[Problem]) -> tuple[str, tuple[str, ...]]
     return "", (notice("user_valves_unreadable", problems=lines),) if lines else ()
 
 
-def _wrong_texts(valves: AllValves, limits: SpendingLimits, filters: Filters) -> Iterator[Problem]:
+def _checks(valves: Valves, chosen: AllValves) -> Checks:
+    limits = read_limits(chosen.SPENDING_LIMITS)
+    return Checks(
+        problems=(*valves.problems, *_wrong_texts(chosen, limits)),
+        models=_named(chosen),
+        groups={
+            "SPENDING_LIMITS": limits.groups,
+            "NEW_MODEL_ACCESS": _model_rows(chosen).groups,
+        },
+    )
+
+
+def _wrong_texts(valves: AllValves, limits: SpendingLimits) -> Iterator[Problem]:
     """What is wrong with texts, as far as that shows without OpenRouter's list and the host's."""
     yield from _wrong_key(valves.API_KEY, valves.BASE_URL)
-    for word, meant in filters.unknown:
+    for word, meant in read_filters(_words(valves.MODEL_FILTERS)).unknown:
         yield unknown_word("MODEL_FILTERS", word, near=meant, takes=admin_takes("MODEL_FILTERS"))
     for part in limits.unreadable:
         what = notice("problem_limit", part=quoted(part.text))

@@ -35,7 +35,13 @@ from .host.wording import StatusLines
 from .media.choice import Documents, ImageSelection, PdfEngine
 from .money.limits import Counts
 from .openrouter.client import DEFAULT_BASE_URL
-from .openrouter.problems import MOST_PROBLEMS, Problem, example, nearest, unknown_word
+from .openrouter.problems import (
+    MOST_PROBLEMS,
+    Problem,
+    example,
+    nearest,
+    unknown_word,
+)
 from .openrouter.request import IdentityLevel
 from .openrouter.search import SearchEngine, SearchMode
 from .store.sealing import seal_text
@@ -186,7 +192,11 @@ def takes(model: type[BaseModel], name: str) -> str:
     field = model.model_fields[name]
     if choices := get_args(field.annotation):
         return notice("problem_choices", choices=", ".join(f"`{each}`" for each in choices))
-    kinds = {bool: "switch", int: "whole", float: "number"}
+    kinds = {
+        bool: "switch",
+        int: "whole",
+        float: "number",
+    }
     if kind := kinds.get(cast("type", field.annotation)):
         return notice(f"problem_{kind}", limits=_symbols(field), default=f"{field.default:g}")
     found = _EXAMPLE.search(text_of(model, name).help)
@@ -200,7 +210,11 @@ def admin_takes(name: str) -> str:
 
 def _symbols(field: FieldInfo) -> str:
     """The range of a number as every language writes it."""
-    signs = (("\u2265", "ge"), (">", "gt"), ("\u2264", "le"))
+    signs = (
+        ("\u2265", "ge"),
+        (">", "gt"),
+        ("\u2264", "le"),
+    )
     found = [
         (sign, getattr(limit, name))
         for sign, name in signs

@@ -48,7 +48,15 @@ from .catalog import (
     read_zdr_ids,
 )
 from .offer import ZDR, OfferSettings, is_offered, offered_models
-from .problems import MOST_PROBLEMS, NO_CHECKS, Checks, NamedModels, Problem, nearest, unknown_word
+from .problems import (
+    MOST_PROBLEMS,
+    NO_CHECKS,
+    Checks,
+    NamedModels,
+    Problem,
+    nearest,
+    unknown_word,
+)
 
 STATUS_ID: Final = "status"
 """The id of the entry; OpenRouter's own ids have a slash."""

@@ -58,7 +58,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return names[found[0]] if found else ""
 
 
-def unknown_word(valve: str, word: str, *, near: str = "", takes: str = "") -> Problem:
+def unknown_word(
+    valve: str,
+    word: str,
+    *,
+    near: str = "",
+    takes: str = "",
+) -> Problem:
     """Return that a word of a valve means nothing, and which one was perhaps meant. A key is not shown."""
     shown = quoted(word)
     what = notice("problem_word_near", word=shown, near=near) if near else notice("problem_word", word=shown)
