@@ -25,8 +25,9 @@ from .money.limits import SpendingLimits, read_limits
 from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
 from .openrouter.controls import SERVER_TOOLS, ControlSettings, price_text
 from .openrouter.fields import RESTRICTED
-from .openrouter.offer import OfferSettings, read_filters, read_variants
+from .openrouter.offer import MOST_MEANT, OfferSettings, read_filters, read_variants
 from .openrouter.problems import (
+    MOST_PROBLEMS,
     NO_CHECKS,
     Checks,
     NamedModels,
@@ -243,7 +244,7 @@ def _provider(valves: AllValves) -> dict[str, object]:
         "only": _words(valves.PROVIDER_ONLY),
         "ignore": _words(valves.PROVIDER_IGNORE),
         "sort": "" if valves.PROVIDER_SORT == "default" else valves.PROVIDER_SORT,
-        "quantizations": [*filter(None, map(_quantization, _words(valves.QUANTIZATIONS)))],
+        "quantizations": [*_quantizations(_words(valves.QUANTIZATIONS))],
         "max_price": {name: price_text(limit) for name, limit in prices.items() if limit},
         "data_collection": "deny" if valves.DATA_COLLECTION == "deny" else "",
         "zdr": valves.ZDR,
@@ -277,35 +278,35 @@ def _checks(valves: Valves, chosen: AllValves) -> Checks:
 def _wrong_texts(valves: AllValves, limits: SpendingLimits) -> Iterator[Problem]:
     """What is wrong with texts, as far as that shows without OpenRouter's list and the host's."""
     yield from _wrong_key(valves.API_KEY, valves.BASE_URL)
-    for word, meant in read_filters(_words(valves.MODEL_FILTERS)).unknown:
+    for word, meant in read_filters(_words(valves.MODEL_FILTERS)).unknown[:MOST_PROBLEMS]:
         yield unknown_word("MODEL_FILTERS", word, near=meant, takes=admin_takes("MODEL_FILTERS"))
-    for part in limits.unreadable:
+    for part in limits.unreadable[:MOST_PROBLEMS]:
         what = notice("problem_limit", part=quoted(part.text))
         yield Problem("SPENDING_LIMITS", what, admin_takes("SPENDING_LIMITS"))
     if any(len(each) < MIN_PASSPHRASE_CHARACTERS for each in _passphrases(valves)):
         yield Problem(
             "ARTIFACT_ENCRYPTION_KEY", notice("problem_passphrase", count=MIN_PASSPHRASE_CHARACTERS)
         )
-    for word in read_variants(_words(valves.VARIANTS))[1]:
+    for word in read_variants(_words(valves.VARIANTS))[1][:MOST_PROBLEMS]:
         yield unknown_word("VARIANTS", word, takes=admin_takes("VARIANTS"))
-    for word in _words(valves.DOWNLOAD_HOSTS):
-        if not _HOST.fullmatch(word):
-            near = "".join(_HOST.findall(word.partition("//")[2] or word)[:1])
-            yield unknown_word("DOWNLOAD_HOSTS", word, near=near, takes=admin_takes("DOWNLOAD_HOSTS"))
+    hosts = [word for word in _words(valves.DOWNLOAD_HOSTS) if not _HOST.fullmatch(word)]
+    for word in hosts[:MOST_PROBLEMS]:
+        near = "".join(_HOST.findall(word.partition("//")[2] or word)[:1])
+        yield unknown_word("DOWNLOAD_HOSTS", word, near=near, takes=admin_takes("DOWNLOAD_HOSTS"))
     for name, known in _KNOWN_WORDS.items():
-        for word in _words(getattr(valves, name)):
-            if word.lower() not in map(str.lower, known):
-                yield unknown_word(name, word, near=nearest(word, known), takes=admin_takes(name))
+        lower = {*map(str.lower, known)}
+        words = [word for word in _words(getattr(valves, name)) if word.lower() not in lower]
+        for word in words[:MOST_PROBLEMS]:
+            yield unknown_word(name, word, near=nearest(word, known), takes=admin_takes(name))
 
 
 def unknown_groups(groups: Mapping[str, Sequence[str]], known: Collection[str]) -> Iterator[Problem]:
     """Yield which of the groups in valves are not among the known ones."""
     for valve, names in groups.items():
         words = [*known, *((PRIVATE, PUBLIC) if valve == "NEW_MODEL_ACCESS" else ())]
-        for name in names:
-            if name not in known:
-                near = "" if name in words else nearest(name, words)
-                yield unknown_word(valve, name, near=near, takes=admin_takes(valve))
+        for name in [name for name in names if name not in known][:MOST_PROBLEMS]:
+            near = "" if name in words else nearest(name, words)
+            yield unknown_word(valve, name, near=near, takes=admin_takes(valve))
 
 
 def _wrong_key(key: str, base_url: str) -> Iterator[Problem]:
@@ -314,9 +315,11 @@ def _wrong_key(key: str, base_url: str) -> Iterator[Problem]:
         yield Problem("API_KEY", notice("problem_key", beginning=_KEY_BEGINNING))
 
 
-def _quantization(word: str) -> str:
-    """The name that counts: of a word that is not known the one that it is close to, "" where there is none."""
-    return word.lower() if word.lower() in QUANTIZATIONS else nearest(word, QUANTIZATIONS)
+def _quantizations(words: Sequence[str]) -> Iterator[str]:
+    """Yield the names that count: in the place of a word that is not known the one that it is close to."""
+    for word in words[:MOST_MEANT]:
+        if name := word.lower() if word.lower() in QUANTIZATIONS else nearest(word, QUANTIZATIONS):
+            yield name
 
 
 def _passphrases(valves: AllValves) -> tuple[str, ...]:

@@ -516,8 +516,8 @@ class _OfHost(ValveFields):
             self._problems = (*(_wrong_value(type(self), name, stored[name]) for name in wrong), *problems)
             self._unreadable = (*wrong, *lost)
             gathered = gather_advanced(stored) if lost else stored
-            kept = {*wrong, *(("ADVANCED", *Advanced.model_fields) if lost else ())} & gathered.keys()
-            self._stored = {name: _storable(name, gathered[name]) for name in kept}
+            kept = {*wrong, *(("ADVANCED", *Advanced.model_fields) if lost else ())}
+            self._stored = {name: _storable(name, value) for name, value in gathered.items() if name in kept}
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """Return what the host stores: what is wrong as it was given, so that who gave it can mend it."""

@@ -17,6 +17,7 @@ from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.money.limits import read_limits
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
 from open_webui_openrouter_pipe.openrouter.offer import Filters, Variant
+from open_webui_openrouter_pipe.openrouter.problems import MOST_PROBLEMS
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.settings import (
     Settings,
@@ -319,6 +320,18 @@ def test_what_is_said_of_a_wrong_value(stored: dict[str, object], lines: str) ->
     """One line for each, in words that help to correct it."""
     problems = read_settings(HostValves(**stored)).checks.problems
     assert " / ".join(each.line for each in problems) == lines
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["MODEL_FILTERS", "SPENDING_LIMITS", "VARIANTS", "DOWNLOAD_HOSTS", "USER_CONTROLS", "QUANTIZATIONS"],
+)
+def test_of_many_wrong_words_few_are_named(name: str) -> None:
+    """What was meant is found for few: nobody types more, and it takes time."""
+    text = ";\n".join("vison" for _ in range(30)) if name == "SPENDING_LIMITS" else "/vison, " * 30
+    settings = read_settings(HostValves(**{name: text}))
+    assert [each.valve for each in settings.checks.problems] == [name] * MOST_PROBLEMS
+    assert sum(meant == "vision" for _, meant in settings.offer.filters.unknown) in {0, 20}
 
 
 def test_groups_that_do_not_exist_are_named() -> None:

@@ -17,6 +17,8 @@ from ..words.lines import notice
 from .problems import nearest
 
 ZDR: Final = "zdr"
+MOST_MEANT: Final = 20
+"""For so many unknown words of a valve it is found out what was meant; nobody types more of them."""
 FREE: Final = "free"
 NEWEST: Final = "newest"
 
@@ -88,7 +90,9 @@ def read_filters(words: Iterable[str]) -> Filters:
     known, unknown = set[str](), list[tuple[str, str]]()
     limits: dict[str, float] = {}
     for word in ("".join(word.lower().split()) for word in words):
-        meant = word if word in FILTER_WORDS or _LIMIT.fullmatch(word) else _meant_filter(word)
+        meant = word if word in FILTER_WORDS or _LIMIT.fullmatch(word) else ""
+        if not meant and len(unknown) < MOST_MEANT:
+            meant = _meant_filter(word)
         if meant != word:
             unknown.append((word, meant))
         if limit := _LIMIT.fullmatch(meant):
