@@ -278,6 +278,44 @@ def test_a_form_saves_what_is_typed(admin: Account, page: Browser) -> None:
         assert (entry in names) == is_wrong
 
 
+@pytest.mark.browser
+def test_administrators_read_what_is_wrong_on_the_page(admin: Account, page: Browser, release: Path) -> None:
+    """In the list of models, in /help and of the maintenance function; never a key."""
+    good = admin.api.valves("openrouter")
+    wrong = {"MODEL_FILTERS": "vison", "SPENDING_LIMITS": "usr: 2/day", "NEW_MODEL_ACCESS": "Staf"}
+    maintenance = (release / "openrouter_maintenance.py").read_text("utf-8")
+    admin.api.install_function("openrouter_maintenance", "OpenRouter maintenance", maintenance)
+    admin.api.set_valves("openrouter", {**good, **wrong, "COST_LINE": "lots", "RETRY_SECONDS": "soon"})
+    names = [model["name"] for model in admin.api.get("/api/models?refresh=true")["data"]]
+    entry = next(name for name in names if name.startswith("OpenRouter: "))
+    assert entry == "OpenRouter: wrong COST_LINE (lots is not known)"
+    page.new_chat()
+    page.click(By.ID, "model-selector-model-button")
+    page.find(By.CSS_SELECTOR, f"[role=option][aria-label='Select {entry} model']")
+    page.screenshot("settings-wrong-selector")
+    for model, text, shot in (
+        ("Anthropic: Claude Sonnet 4.5", "/help", "help"),
+        ("Anthropic: Claude Sonnet 4.5", "/context", "context"),
+        (entry, "What is wrong?", "entry"),
+        ("OpenRouter maintenance", "settings", "maintenance"),
+    ):
+        page.new_chat()
+        page.pick_model(model)
+        page.send(text)
+        said = page.wait_for_answer()
+        page.screenshot(f"settings-wrong-{shot}")
+        for line in (
+            "vison is not known; did you mean vision?",
+            "Staf is not known",
+            "usr: 2/day cannot be read",
+        ):
+            assert line in said, shot
+        assert session.STANDIN_KEY not in said
+    assert "RETRY_SECONDS" in said
+    admin.api.delete(f"{FUNCTIONS}/id/openrouter_maintenance/delete")
+    admin.api.set_valves("openrouter", {**dict.fromkeys([*wrong, "COST_LINE", "RETRY_SECONDS"]), **good})
+
+
 def store(host: OpenWebUI, table: str, column: str, value: object, where: str) -> None:
     """Write what no form has checked into the host's database."""
     with closing(sqlite3.connect(host.data / "webui.db", timeout=30)) as database, database:
