@@ -264,9 +264,11 @@ def _lost(valves: Valves, own: Sequence[Problem]) -> tuple[str, tuple[str, ...]]
 
 
 def _checks(valves: Valves, chosen: AllValves) -> Checks:
+    """What is wrong, first what keeps people from chatting, and what is to be looked up."""
     limits = read_limits(chosen.SPENDING_LIMITS)
+    problems = [*valves.problems, *_wrong_texts(chosen, limits)]
     return Checks(
-        problems=(*valves.problems, *_wrong_texts(chosen, limits)),
+        problems=tuple(sorted(problems, key=lambda each: each.valve not in ADMIN_PROTECTIONS)),
         models=_named(chosen),
         groups={
             "SPENDING_LIMITS": limits.groups,

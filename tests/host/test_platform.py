@@ -17,6 +17,7 @@ from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.host.platform import (
     SECRET_FILE,
     SharedRedis,
+    group_names,
     groups_of,
     own_secret,
     platform,
@@ -69,6 +70,9 @@ async def look() -> dict[str, Any]:
     assert group
     await Groups.add_users_to_group(group.id, ["ada"])
     groups = [[each.name for each in await groups_of(user_id)] for user_id in ("ada", "eve")]
+    names = [await group_names()]
+    with patch.object(Groups, "get_all_groups", side_effect=RuntimeError):
+        names.append(await group_names())
     with patch.object(Groups, "get_groups_by_member_id", side_effect=RuntimeError):
         try:
             groups.append([str(await groups_of("ada"))])
@@ -84,6 +88,7 @@ async def look() -> dict[str, Any]:
     stored = UserValves(**await Functions.get_user_valves_by_id_and_user_id("openrouter", "ada"))
     return {
         "groups": groups,
+        "names": names,
         "stored": (bound == stored.API_KEY, stored.ZDR),
         "keys": [key_of("ada", stored), key_of("bob", stored), key_of("bob", form)],
         "bound again": [bound_key(*each) for each in ((bound, "ada"), (bound, "bob"), ("", "ada"))],
@@ -96,6 +101,7 @@ def test_a_key_is_bound_to_its_user(seen: dict[str, Any]) -> None:
     """With the first request. Copied into another user's valves it opens nothing; one that is not bound still opens."""
     assert seen[__name__] == {
         "groups": [["Students"], [], ["RuntimeError()"]],
+        "names": [["Students"], None],
         "stored": (True, True),
         "keys": [KEY, "", KEY],
         "bound again": ["", "", ""],

@@ -288,7 +288,7 @@ def test_administrators_read_what_is_wrong_on_the_page(admin: Account, page: Bro
     admin.api.set_valves("openrouter", {**good, **wrong, "COST_LINE": "lots", "RETRY_SECONDS": "soon"})
     names = [model["name"] for model in admin.api.get("/api/models?refresh=true")["data"]]
     entry = next(name for name in names if name.startswith("OpenRouter: "))
-    assert entry == "OpenRouter: wrong COST_LINE (lots is not known)"
+    assert entry.startswith("OpenRouter: wrong SPENDING_LIMITS (usr: 2/day cannot be read")
     page.new_chat()
     page.click(By.ID, "model-selector-model-button")
     page.find(By.CSS_SELECTOR, f"[role=option][aria-label='Select {entry} model']")
