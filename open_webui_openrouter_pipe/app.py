@@ -23,11 +23,11 @@ from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, 
 from .host.files import HostFiles
 from .host.lookups import Records, chat_pauses, people, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
-from .host.platform import groups_of, platform, replace_user_valve
+from .host.platform import group_names, groups_of, platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .money.limits import accounts_of
 from .openrouter.listing import STATUS_ID
-from .permission import permit
+from .permission import permit, permit_command
 from .ports import AnswerCost, Notice, Output
 from .responses.effects import ResponseFinished, answer_of
 from .settings import Settings, tokenizer_folder
@@ -65,13 +65,18 @@ class App:
         With the id of the function that offers them, the host's rows of the models are kept up to date beside it.
         """
         listing = self.worker.listing(settings.client)
-        entries = await listing.entries(settings.offer)
+        entries = await listing.entries(settings.offer, await self.worker.checks(settings))
         # without rows they could not be hidden
         gone = await listing.gone(settings.offer) if settings.model_rows.sync_info else ()
         if function_id and (fetches := listing.rows.fetches):
             offered = (*await listing.offered(settings.offer), *gone)
             self.worker.model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
         return [*entries, *({"id": model.id, "name": model.name} for model in gone)]
+
+    async def problems(self, settings: Settings) -> list[str]:
+        """Return what is wrong with the administrator's settings, with what the list of models says of it."""
+        await self.worker.listing(settings.client).rows.current()
+        return [each.line for each in await self.worker.problems(settings)]
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         """Answer a call in its user's language; close the generator to stop the answer.
@@ -98,11 +103,13 @@ class App:
         try:
             permitted = await permit(worker, call, settings)
         except PipeError as error:
-            limits, own_key = settings.spending.limits, settings.spending.own_key
-            accounts = () if own_key else accounts_of(call.user_id, (), limits)
-            worker.spending.note_failure(error, call.model_id, accounts)
-            yield _NO_ANSWER if call.task else report_failure(error, for_admin=call.is_admin)
-            return
+            permitted = await permit_command(worker, call, settings)
+            if permitted is None:
+                limits, own_key = settings.spending.limits, settings.spending.own_key
+                accounts = () if own_key else accounts_of(call.user_id, (), limits)
+                worker.spending.note_failure(error, call.model_id, accounts)
+                yield _NO_ANSWER if call.task else report_failure(error, for_admin=call.is_admin)
+                return
         if permitted is None:
             yield _NO_ANSWER
             return
@@ -137,7 +144,8 @@ class App:
         listing = self.worker.listing(settings.client)
         gone = listing.find(call.model_id)
         if gone is None:
-            report = await listing.report(settings.offer, is_admin=call.is_admin)
+            checks = await self.worker.checks(settings)
+            report = await listing.report(settings.offer, checks, is_admin=call.is_admin)
         else:
             report = await listing.replacement(gone, settings.offer)
             if not call.in_chat:
@@ -183,6 +191,7 @@ def build_app() -> App:
             files_without_text=files_without_text,
             chat_pauses=chat_pauses,
             groups=groups_of,
+            group_names=group_names,
             prompt_template=template_digest,
             quoted_calls=quoted_calls,
             replace_user_valve=replace_user_valve,

@@ -48,7 +48,7 @@ from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
 from .turn.spending import SpendingReader
 from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
-from .words.lines import ENGLISH, notice
+from .words.lines import ENGLISH, listed, notice
 from .worker import Stores, Worker
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,18 @@ class Assembly:
             only_draws=bool(model and not model.writes),
             page=context_page if call.in_chat else None,
             language=call.language or ENGLISH,
+            problems=self._problems,
         )
+
+    async def _problems(self) -> str:
+        """What is wrong with settings, as paragraphs: with the user's own, and to administrators with theirs."""
+        settings = self.permitted.settings
+        own, wrong = listed(each.line for each in settings.own_problems), ""
+        if self.permitted.call.is_admin:
+            wrong = listed(each.line for each in await self.worker.problems(settings))
+        paragraphs = [("own_problems", own), ("problems", wrong)]
+        lines = [line for heading, text in paragraphs if text for line in (notice(heading), text)]
+        return notice("joined", lines=lines, separator="\n\n") if lines else ""
 
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
         """What the worker and the database know of the chat's requests; without the latter, what the worker does."""

@@ -34,7 +34,7 @@ from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
 from .turn.runner import report_failure
-from .valves import PROTECTIONS, StoredUserValves, UserValves, user_valves_class
+from .valves import GUARDED, StoredUserValves, UserValves, changed_valves, user_valves_class
 from .words.lines import ENGLISH, Language, in_language, notice
 
 MAX_REMEMBERED_SETTINGS: Final = 256
@@ -68,6 +68,10 @@ class Pipe:
         """List the models for Open WebUI: `id` and `name` of each. Answers from memory."""
         self._report_unreadable()
         return await self._running_app().models(read_settings(self.valves), function_id=function_id(self))
+
+    async def changed_settings(self) -> tuple[dict[str, str], list[str]]:
+        """Return the valves that are not at their defaults, and what is wrong: for the maintenance function."""
+        return changed_valves(self.valves), await self._running_app().problems(read_settings(self.valves))
 
     async def pipe(  # noqa: PLR0913, PLR0917 - the host passes what a pipe names
         self,
@@ -157,23 +161,24 @@ class Pipe:
     ) -> Settings:
         """The settings of a user's call; the user's valves by themselves where the host could not read them."""
         own, user_id = user.get("valves"), as_text(user.get("id"))
-        if not isinstance(own, UserValves) or not own.model_fields_set:
+        if not isinstance(own, UserValves) or not (own.model_fields_set or own.problems):
             stored = stored_user_valves(user, function_id)
             # of what is lost, nothing that protects can be read
-            own = StoredUserValves(**(dict.fromkeys(PROTECTIONS) if stored is None else stored))
+            own = StoredUserValves(**({name: [0] for name in GUARDED} if stored is None else stored))
         if bound := bound_key(own.API_KEY, user_id):
             self._running_app().replace_user_valve(function_id, user_id, "API_KEY", (own.API_KEY, bound))
-        if own.unreadable:
+        if own.problems:
             _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
         self._report_unreadable()
         valves = self.valves
-        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id, switched)).encode()
+        key = repr((dict(valves), valves.problems, dict(own), own.problems, user_id, switched)).encode()
         read = partial(read_settings, valves, own, user_id=user_id, switched=switched)
         return self._settings.get_or_compute(key, read)
 
     def _report_unreadable(self) -> None:
         """Log which of the administrator's valves cannot be read, once as long as they are the same."""
-        if (names := self.valves.unreadable) != self._reported:
+        valves = self.valves
+        if (valves.problems or self._reported) and (names := valves.unreadable) != self._reported:
             self._reported = names
             _log.warning(
                 "valves cannot be read, and have no effect: %.500s", ", ".join(names) or "none any more"

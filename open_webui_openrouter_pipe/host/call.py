@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..conversation.slash import Command
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..history.reading import erase_commands, find_commands
@@ -149,6 +150,12 @@ class Call:
         """The text of the answer that is to go on: the chat then ends with it."""
         last = as_object(self.messages[-1]) if self.messages else {}
         return as_text(last.get("content")) if last.get("role") == "assistant" else ""
+
+    @property
+    def command(self) -> Command | None:
+        """The command of ours that the message is, None where it is none."""
+        prompt = "" if self.has_attachments else self.base_user_prompt
+        return find_commands(self.messages, prompt=prompt).asked
 
     @property
     def keeps(self) -> bool:

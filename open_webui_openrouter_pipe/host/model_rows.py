@@ -312,6 +312,11 @@ class ModelRowSettings:
     access: tuple[str, ...] = (PRIVATE,)
     access_for: AccessFor = "new"
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of groups; `private` and `public` are none where they stand alone."""
+        return () if self.access in ((PRIVATE,), (PUBLIC,)) else self.access
+
 
 class Claims(Protocol):
     """What lets one worker at a time do something. Both methods may raise anything."""

@@ -93,10 +93,15 @@ def rename_setting(value: Any, new_id: NewId) -> Any:
     return rename_ids(value, new_id, key="models")
 
 
-CommandName = Literal["help", "move", "forget", "record", "update", "install", "uninstall"]
+CommandName = Literal["help", "settings", "move", "forget", "record", "update", "install", "uninstall"]
 Object = Literal["", "connection", "user", "chat", "shortcuts"]
 """What the name behind a command is the name of, where that is not a function."""
 
+_WITH_WORDS: Final[Mapping[str, CommandName]] = {
+    "record": "record",
+    "update": "update",
+    "settings": "settings",
+}
 _NOW: Final = "now"
 
 HELP: Final = """\
@@ -104,6 +109,7 @@ I change nothing before I have told you what I would change. Write one of these:
 
 | command | what it does |
 |---|---|
+| `settings` | says which settings are not at their defaults, and what is wrong with them |
 | `move FUNCTION` | chats, presets and access of another function's models, by its id, go over to those of `{target}` |
 | `move connection` | the same for a connection to OpenRouter; `move connection PREFIX` if its models have one |
 | `record MINUTES` | records requests and answers for a while, without their texts, to report a problem |
@@ -141,6 +147,18 @@ STILL_ON: Final = (
     "The function `{source}` is switched on, and would go on writing. Switch it off under Admin Panel → Functions, and "
     "ask again."
 )
+
+NO_SETTINGS: Final = (
+    "The function `{target}` does not say its settings: it cannot be loaded, or is of an older release."
+)
+ALL_DEFAULTS: Final = "All settings of `{target}` have their defaults."
+CHANGED: Final = "Settings of `{target}` that are not at their defaults:"
+ALL_RIGHT: Final = "Nothing is wrong with them."
+WRONG: Final = (
+    "**To be corrected under Admin Panel → Functions → the gear of `{target}`.** Until then what is wrong has no "
+    "effect, and limits and access are read as strictly as possible:"
+)
+_VALUE_CHARACTERS: Final = 200
 
 WOULD_RECORD: Final = (
     "**`record {minutes}` would record for {minutes} minutes. Nothing is recorded yet.** Of each chat of each user the "
@@ -184,9 +202,8 @@ def read_command(text: str) -> MaintenanceCommand:
         case [("install" | "uninstall") as name, *rest], [] if rest in ([], ["shortcuts"]):
             kind: Object = "shortcuts" if rest or name == "install" else ""
             return MaintenanceCommand("install" if name == "install" else "uninstall", "", kind, now=now)
-        case [("record" | "update") as name, *rest], [] if _is_word_of(name, "".join(rest)):
-            named: CommandName = "record" if name == "record" else "update"
-            return MaintenanceCommand(named, "".join(rest), now=now)
+        case [("record" | "update" | "settings") as name, *rest], [] if _is_word_of(name, "".join(rest)):
+            return MaintenanceCommand(_WITH_WORDS[name], "".join(rest), now=now)
         case ["forget", ("user" | "chat") as kind], [name]:
             return MaintenanceCommand("forget", name, "user" if kind == "user" else "chat", now=now)
         case ["move", "connection"], [] | [_]:
@@ -199,9 +216,25 @@ def read_command(text: str) -> MaintenanceCommand:
 
 def _is_word_of(name: str, word: str) -> bool:
     """Whether the word may stand behind the command."""
-    if name == "update":
-        return word in {"", "back"}
-    return word in {"", "stop"} or is_minutes(word)
+    words = {"update": {"", "back"}, "record": {"", "stop"}, "settings": {""}}
+    return word in words[name] or (name == "record" and is_minutes(word))
+
+
+def settings_report(target: str, changed: Mapping[str, str], problems: Sequence[str]) -> str:
+    """Say which settings are not at their defaults, with what is stored of them, and what is wrong."""
+    if not changed:
+        return ALL_DEFAULTS.format(target=target)
+    values = {
+        name: " ".join(value.split()).replace("`", "'").replace("|", "\\|") for name, value in changed.items()
+    }
+    lines = [f"| `{name}` | `{value[:_VALUE_CHARACTERS]}` |" for name, value in values.items()]
+    table = "\n".join(["| setting | value |", "|---|---|", *lines])
+    wrong = (
+        [WRONG.format(target=target), "\n".join(f"- {line}" for line in problems)]
+        if problems
+        else [ALL_RIGHT]
+    )
+    return "\n\n".join([*wrong, CHANGED.format(target=target), table])
 
 
 def is_minutes(text: str) -> bool:

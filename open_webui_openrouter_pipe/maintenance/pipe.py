@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ..errors import UpdateRefused
 from ..host.function_code import HostFunctionCode
-from ..host.platform import SECRET_FILE, Platform, platform
+from ..host.platform import SECRET_FILE, Platform, loaded_function, platform
 from ..host.switches import AUTHOR
 from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
 from ..responses.values import as_list, as_object
@@ -27,6 +28,8 @@ from .updates import Updates
 
 TITLE: Final = "OpenRouter"
 """By this and our name, in its frontmatter, the pipe is known under whatever id it was installed."""
+
+Load: TypeAlias = Callable[[str], Awaitable[Any]]
 
 _CACHE_FOLDER: Final = "openrouter_pipe"
 
@@ -96,7 +99,8 @@ class MaintenancePipe:
                 command, Updates(code, folder, AUTHOR, own.UPDATE_ADDRESS.strip(), own.UPDATE_KEY.strip())
             )
         models = getattr(getattr(getattr(__request__, "app", None), "state", None), "MODELS", None) or {}
-        return await answer(command, platform(), [str(name) for name in models])
+        load = partial(loaded_function, __request__)
+        return await answer(command, platform(), [str(name) for name in models], load=load)
 
 
 Pipe: Final = MaintenancePipe
@@ -111,35 +115,45 @@ async def update(command: MaintenanceCommand, updates: Updates) -> str:
         return error.user_message
 
 
-async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequence[str]) -> str:
-    """Carry out a command, or report what it would do; `model_ids` are those that the host offers."""
+async def answer(
+    command: MaintenanceCommand, host: Platform, model_ids: Sequence[str], *, load: Load | None = None
+) -> str:
+    """Carry out a command, or report what it would do; `model_ids` are those that the host offers.
+
+    `load` returns a function of the host by its id, None where it cannot.
+    """
     tables = HostTables(host.engine, host.schema, writes=command.now)
     await tables.open()
     functions = await tables.rows("function", "id", "user_id", "is_active", "type", "meta")
     ours = [row["id"] for row in functions if _is_ours(row)]
     match command.name:
+        case "settings":
+            text = await _settings(_target(functions), load)
         case "move":
-            return await _move(command, tables, functions, model_ids)
+            text = await _move(command, tables, functions, model_ids)
         case "forget":
             forgotten = await forget(tables, command.object, command.source)
             is_done = command.now and any(forgotten.values())
-            return report(command, forgotten, [_AFTER_FORGETTING] if is_done else [])
+            text = report(command, forgotten, [_AFTER_FORGETTING] if is_done else [])
         case "record":
-            return await asyncio.to_thread(_record, command, host)
+            text = await asyncio.to_thread(_record, command, host)
         case "install":
-            return await _install(command, tables, functions)
+            text = await _install(command, tables, functions)
         case "uninstall":
-            return await _uninstall(command, host, tables, functions)
+            text = await _uninstall(command, host, tables, functions)
         case "help" | "update":
-            others = [
-                row["id"]
-                for row in functions
-                if row["type"] == "pipe" and _manifest(row).get("author") != AUTHOR
-            ]
-            listed, named = (", ".join(f"`{name}`" for name in ids) for ids in (ours, others))
-            lines = f"OpenRouter functions: {listed or 'none is installed'}. "
-            lines += f"Other functions with models: {named or 'none'}."
-            return commands.HELP.format(target=_target(functions) or "openrouter", functions=lines)
+            text = _help(functions, ours)
+    return text
+
+
+def _help(functions: Sequence[HostRow], ours: Sequence[str]) -> str:
+    others = [
+        row["id"] for row in functions if row["type"] == "pipe" and _manifest(row).get("author") != AUTHOR
+    ]
+    listed, named = (", ".join(f"`{name}`" for name in ids) for ids in (ours, others))
+    lines = f"OpenRouter functions: {listed or 'none is installed'}. "
+    lines += f"Other functions with models: {named or 'none'}."
+    return commands.HELP.format(target=_target(functions) or "openrouter", functions=lines)
 
 
 async def _move(
@@ -171,6 +185,18 @@ async def _install(command: MaintenanceCommand, tables: HostTables, functions: S
     installed, remarks = await install(tables, functions, ours[target], ours)
     is_done = command.now and any(installed.values())
     return report(command, installed, [*remarks, _AFTER_INSTALLING] if is_done else remarks)
+
+
+async def _settings(target: str, load: Load | None) -> str:
+    """What the running pipe says of its own settings: each release knows its own."""
+    if not target:
+        return commands.NO_TARGET
+    describe = getattr(await load(target) if load else None, "changed_settings", None)
+    return (
+        commands.settings_report(target, *await describe())
+        if describe
+        else commands.NO_SETTINGS.format(target=target)
+    )
 
 
 def _record(command: MaintenanceCommand, host: Platform) -> str:

@@ -71,21 +71,32 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class SpendingLimits:
-    """The limits of a valve, and where their days begin.
+class UnreadableLimit:
+    """A part of the valve that cannot be read; `group` is whose members it concerns, "" where that may be anybody."""
 
-    `unreadable` is the first part of it that cannot be read, "" where all can.
-    """
+    text: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingLimits:
+    """The limits of a valve, the parts of it that cannot be read, and where their days begin."""
 
     limits: tuple[Limit, ...] = ()
-    unreadable: str = ""
+    unreadable: tuple[UnreadableLimit, ...] = ()
     counts: Counts = "both"
     zone: tzinfo = UTC
 
     @property
-    def name_groups(self) -> bool:
-        """Whether it matters who is in which group."""
-        return any(limit.group for limit in self.limits)
+    def groups(self) -> tuple[str, ...]:
+        """The names of groups; without any it does not matter who is in which."""
+        named = [each.group for each in self.limits] + [each.group for each in self.unreadable]
+        return tuple(dict.fromkeys(filter(None, named)))
+
+    def unreadable_for(self, groups: Sequence[Group]) -> str:
+        """Return the first unreadable part that may concern a member of these groups, "" for none."""
+        names = {"", *(group.name for group in groups)}
+        return next((each.text for each in self.unreadable if each.group in names), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,26 +127,27 @@ class AccountLimit:
 
 def read_limits(text: str) -> SpendingLimits:
     """Read the valve."""
-    found: list[Limit] = []
+    found, unreadable = list[Limit](), list[UnreadableLimit]()
     for part in filter(None, map(str.strip, re.split(r"[;\n]", text))):
         limits = _read_part(part)
-        if not limits:
-            return SpendingLimits(tuple(found), part)
-        found += limits
-    return SpendingLimits(tuple(found))
+        if isinstance(limits, UnreadableLimit):
+            unreadable.append(limits)
+        else:
+            found += limits
+    return SpendingLimits(tuple(found), tuple(unreadable))
 
 
-def _read_part(part: str) -> list[Limit]:
-    """Read `SCOPE: AMOUNT/PERIOD ...`; nothing when any of it cannot be read."""
+def _read_part(part: str) -> list[Limit] | UnreadableLimit:
+    """Read `SCOPE: AMOUNT/PERIOD ...`; none of it when any of it cannot be read."""
     name, colon, amounts = part.rpartition(":")
     scope, group = _read_scope(" ".join(name.split()))
     rest = _AMOUNT.sub("", amounts).replace(",", "").strip()
-    if not colon or scope is None or rest:
-        return []
-    return [
+    limits = [
         Limit(scope, group, "day" if match[2].lower() == "day" else "month", float(match[1]))
         for match in _AMOUNT.finditer(amounts)
+        if scope
     ]
+    return limits if colon and limits and not rest else UnreadableLimit(part, group if colon else "")
 
 
 def _read_scope(name: str) -> tuple[Scope | None, str]:

@@ -7,13 +7,15 @@ the entry that says what is wrong: the lines about each kind of trouble are name
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
@@ -29,7 +31,7 @@ from ..errors import (
     RequestRejected,
 )
 from ..ports import Model
-from ..words.lines import notice
+from ..words.lines import listed, notice
 from .advice import default_model, nearest_model
 from .catalog import (
     KEY_PATH,
@@ -47,8 +49,16 @@ from .catalog import (
     read_zdr_ids,
     with_gone,
 )
-from .errors import redact
 from .offer import ZDR, OfferSettings, gone_models, is_offered, offered_models
+from .problems import (
+    MOST_PROBLEMS,
+    NO_CHECKS,
+    Checks,
+    NamedModels,
+    Problem,
+    nearest,
+    unknown_word,
+)
 
 STATUS_ID: Final = "status"
 """The id of the entry; OpenRouter's own ids have a slash."""
@@ -63,17 +73,16 @@ Kind = Literal[
     "unreachable",
     "failing",
     "loading",
-    "unknown_filter",
     "zdr_unknown",
     "unmatched",
     "filtered",
-    "unknown_variant",
+    "settings",
     "ready",
 ]
 
 _PASSING: Final[frozenset[Kind]] = frozenset({"unreachable", "failing", "loading", "zdr_unknown"})
 """Troubles that may be over soon; with any other an administrator has to help."""
-_WITH_MODELS: Final[frozenset[Kind]] = frozenset({"ready", "unknown_variant"})
+_WITH_MODELS: Final[frozenset[Kind]] = frozenset({"ready", "settings"})
 """When the offered models can be used, so that it helps to know how many they are."""
 _LIST_FAILURES: Final[tuple[tuple[type[PipeError] | tuple[type[PipeError], ...], Kind], ...]] = (
     (ConfigurationError, "address"),
@@ -92,7 +101,8 @@ _WITHOUT_OWN_LIST: Final = (
 )
 """Where a key has no list of its own, for want of a right or of the address, that of all models is read."""
 _NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
-_MAX_WORD_CHARACTERS: Final = 30
+_NAME_CHARACTERS: Final = 60
+"""Of what is wrong with a setting, in the name of the entry: the page shows less of it."""
 _KEY_FRESH_SECONDS: Final = 300.0
 _KEY_WAIT_SECONDS: Final = 1.0
 """How long the very first list waits for the test of the key; it is the slower one only by accident."""
@@ -105,11 +115,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How things stand: "ready", or what is wrong, since when, and the words of a valve that mean nothing."""
+    """How things stand: "ready", or what is wrong, since when, and what is wrong with settings."""
 
     kind: Kind = "ready"
     since: datetime | None = None
-    words: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
     @property
     def name(self) -> str:
@@ -122,16 +132,19 @@ class Status:
             wait_or_ask = "wait" if self.kind in _PASSING else "ask"
             return notice(f"status_for_users_{'ready' if self.kind in _WITH_MODELS else wait_or_ask}")
         offers = [notice("status_models", count=model_count)] if self.kind in _WITH_MODELS else []
-        facts = [*offers, *(key.lines() if key else ())]
-        items = [notice("list_item", line=fact) for fact in facts]
-        listed = notice("joined", lines=items, separator="\n")
-        paragraphs = [each for each in (self._line(f"status_{self.kind}_advice"), listed) if each]
+        advice = [] if self.kind == "settings" else [self._line(f"status_{self.kind}_advice")]
+        wrong = listed(each.line for each in self.problems)
+        facts = listed([*offers, *(key.lines() if key else ())])
+        heading = [notice("problems"), wrong] if wrong else []
+        paragraphs = [each for each in (*advice, *heading, facts) if each]
         return notice("joined", lines=paragraphs, separator="\n\n")
 
     def _line(self, name: str) -> str:
         since = f"{self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
-        words = ", ".join(redact(word)[:_MAX_WORD_CHARACTERS] for word in self.words)
-        return notice(name, since=since, words=words)
+        valve, what, _ = self.problems[0] if self.problems else ("", "", "")
+        return notice(
+            name, since=since, valve=valve, what=what.replace("`", "")[:_NAME_CHARACTERS].rstrip(".")
+        )
 
 
 def _list_trouble(failure: FetchFailure | None) -> Status:
@@ -140,6 +153,16 @@ def _list_trouble(failure: FetchFailure | None) -> Status:
         return Status("loading")
     kind = next(kind for errors, kind in _LIST_FAILURES if isinstance(failure.error, errors))
     return Status(kind, failure.since)
+
+
+def _matches(pattern: str, models: Mapping[str, Model]) -> bool:
+    """Whether a pattern is that of any model."""
+    return pattern in models or bool(fnmatch.filter(models, pattern))
+
+
+def _names(models: Mapping[str, Model]) -> set[str]:
+    """What a valve may name: models, and all of a maker."""
+    return {*models, *(f"{name.partition('/')[0]}/*" for name in models)}
 
 
 def _file(folder: Path | None, kind: str, *names: str) -> Path | None:
@@ -202,6 +225,7 @@ class ModelListing:
         )
         self.key = key if api_key else None
         self._chosen: _Chosen | None = None
+        self._unmatched: tuple[object, tuple[NamedModels, ...], tuple[Problem, ...]] | None = None
 
     @property
     def models(self) -> Mapping[str, Model]:
@@ -233,7 +257,20 @@ class ModelListing:
         await self.offered(offer)
         return self._chosen.gone if self._chosen else ()
 
-    async def entries(self, offer: OfferSettings) -> list[dict[str, str]]:
+    def unmatched(self, named: tuple[NamedModels, ...]) -> tuple[Problem, ...]:
+        """Return which of the models that valves name are not there; none while the list is not known."""
+        models, last = self.models, self._unmatched
+        if last is None or last[0] is not models or last[1] != named:
+            missing = (
+                unknown_word(each.valve, name, near=nearest(name, _names(models)), takes=each.takes)
+                for each in (named if models else ())
+                for name in each.names
+                if not (_matches(name.removeprefix("!"), models) if each.are_patterns else self.find(name))
+            )
+            self._unmatched = last = (models, named, tuple(islice(missing, MOST_PROBLEMS)))
+        return last[2]
+
+    async def entries(self, offer: OfferSettings, checks: Checks = NO_CHECKS) -> list[dict[str, str]]:
         """Return what Open WebUI lists: `id` and `name` of each; first what is wrong, if anything is."""
         test = self.key.refresh() if self.key else None
         await self.rows.load()
@@ -242,12 +279,12 @@ class ModelListing:
         if test and is_first:
             await asyncio.wait({test}, timeout=_KEY_WAIT_SECONDS)
         entries = [{"id": model.id, "name": model.name} for model in offered]
-        status = self.status(offer, offered=len(offered))
+        status = self.status(offer, offered=len(offered), checks=checks)
         if status.kind == "ready" and not offer.shows_status:
             return entries
         return [{"id": STATUS_ID, "name": status.name}, *entries]
 
-    async def report(self, offer: OfferSettings, *, is_admin: bool) -> str:
+    async def report(self, offer: OfferSettings, checks: Checks = NO_CHECKS, *, is_admin: bool) -> str:
         """Return the answer of the entry in a chat, from what is known now."""
         await self.rows.load()
         asked = (each.refresh(max_age_seconds=_REPORT_AGE_SECONDS) for each in (self.rows, self.key) if each)
@@ -255,7 +292,7 @@ class ModelListing:
             await asyncio.wait(running, timeout=_REPORT_WAIT_SECONDS)
         offered = await self.offered(offer)
         count, key = len(offered), self.key.value if self.key else None
-        status = self.status(offer, offered=count)
+        status = self.status(offer, offered=count, checks=checks)
         report = status.answer(key, model_count=count, is_admin=is_admin)
         proposed = default_model(offered) if is_admin and status.kind in _WITH_MODELS else None
         if proposed is None:
@@ -273,9 +310,11 @@ class ModelListing:
         name = "model_gone_take" if nearest else "model_gone_none"
         return notice(name, name=gone.name, date=gone.gone_since, other=nearest.name if nearest else "")
 
-    def status(self, offer: OfferSettings, *, offered: int) -> Status:
+    def status(self, offer: OfferSettings, *, offered: int, checks: Checks = NO_CHECKS) -> Status:
         """Return how things stand with so many models offered: of several troubles the first to solve."""
-        return next(self._troubles(offer, offered), Status())
+        wrong = (*checks.problems, *self.unmatched(checks.models))
+        trouble = next(self._troubles(offer, offered), Status("settings" if wrong else "ready"))
+        return replace(trouble, problems=wrong)
 
     def _troubles(self, offer: OfferSettings, offered: int) -> Iterator[Status]:
         """What is wrong, in the order in which an administrator has to solve it."""
@@ -289,8 +328,6 @@ class ModelListing:
             yield Status("key_refused" if isinstance(refusal, AuthenticationFailed) else "key_unusable")
         if of_list:
             yield of_list
-        if offer.filters.unknown:
-            yield Status("unknown_filter", words=offer.filters.unknown)
         if ZDR in offer.filters.words and self.zdr_ids.value is None:
             failure = self.zdr_ids.failure
             yield Status("zdr_unknown", failure.since if failure else None)
@@ -299,8 +336,6 @@ class ModelListing:
             yield Status("filtered" if is_matched else "unmatched")
         if self.key and self.key.value and self.key.value.is_used_up:
             yield Status("key_used_up")
-        if offer.unknown_variants:
-            yield Status("unknown_variant", words=offer.unknown_variants)
 
     def _read_key(self, wire: Any) -> KeyFacts | None:
         """Read the key's facts, and log them when the key is first accepted, or again after it was refused."""

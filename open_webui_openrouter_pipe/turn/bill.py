@@ -242,14 +242,14 @@ class SpendingServices:
         limits = settings.limits
         if settings.own_key:
             return Payer()
-        if limits.unreadable and not is_admin:
-            raise SpendingLimitReached(notice("limits_unreadable", part=limits.unreadable))
-        if not limits.limits:
+        if not (limits.limits or limits.unreadable):
             return Payer(accounts_of(user_id, (), limits))
         try:
-            groups = await self.groups(user_id) if limits.name_groups else ()
+            groups = await self.groups(user_id) if limits.groups else ()
         except StoreError as error:  # any limit may be theirs
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
+        if not is_admin and (part := limits.unreadable_for(groups)):
+            raise SpendingLimitReached(notice("limits_unreadable", part=part))
         under = limits_of(user_id, groups, limits, is_admin=is_admin)
         state = await self.nearest(under)
         if state and state.is_reached:

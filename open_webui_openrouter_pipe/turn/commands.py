@@ -57,8 +57,8 @@ class CommandRunner:
 
     `model` is the name that users see, `only_draws` says that it does not write; `read_record` returns what is known of
     the chat's requests, `read_cost` what they have cost, `read_spending` what was spent in a period, `page` draws a
-    report as a page, a summary may take
-    `wait_seconds`, and the user reads `language`.
+    report as a page, a summary may take `wait_seconds`, the user reads `language`, and `problems` returns what is wrong
+    with settings, "" where nothing is.
     """
 
     fitter: Fitter
@@ -72,6 +72,7 @@ class CommandRunner:
     only_draws: bool = False
     page: Callable[[ContextReport, Say], str] | None = None
     language: Language = ENGLISH
+    problems: Callable[[], Awaitable[str]] | None = None
 
     async def answer(self, command: Command, conversation: Conversation) -> None:
         """Answer a command; its chat holds it as its last, and an empty question as its current turn.
@@ -90,8 +91,8 @@ class CommandRunner:
 
     async def _text(self, command: Command, conversation: Conversation) -> str:
         match command:
-            case ShowContext():
-                return await self._context(conversation)
+            case ShowContext() | Help():
+                return await self._with_problems(command, conversation)
             case ShowCost() | ShowSpending():
                 return await self._spent(command)
             case Compact():
@@ -103,20 +104,27 @@ class CommandRunner:
             case _:
                 return self._said(command, conversation)
 
-    def _said(self, command: SetAim | Help | Misused | Unknown, conversation: Conversation) -> str:
+    def _said(self, command: SetAim | Misused | Unknown, conversation: Conversation) -> str:
         """The answer to a command that nothing needs to be read for."""
         match command:
             case SetAim(aim):
                 name = "aim_kept" if aim == self._aim(_before(conversation)) else "aim_set"
                 return notice(name, aim=aim)
-            case Help():
-                return notice("joined", lines=tuple(self._help(conversation)), separator="\n")
             case Misused(name):
                 return notice("command_misused", name=name, usage=notice(f"help_{name}"))
             case Unknown(name, nearest):
                 return notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
             case _:
                 assert_never(command)
+
+    async def _with_problems(self, command: ShowContext | Help, conversation: Conversation) -> str:
+        """What was asked for, behind what is wrong with settings."""
+        if isinstance(command, Help):
+            text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
+        else:
+            text = await self._context(conversation)
+        problems = await self.problems() if self.problems else ""
+        return notice("joined", lines=(problems, text), separator="\n\n") if problems else text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
         yield from (notice("help_title"), "")

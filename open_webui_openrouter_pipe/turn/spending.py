@@ -62,7 +62,7 @@ class SpendingReader:
         return await asyncio.to_thread(report)
 
     async def _reader(self) -> Mapping[str, Person]:
-        groups = await self.services.groups(self.user_id) if self.limits.name_groups else ()
+        groups = await self.services.groups(self.user_id) if self.limits.groups else ()
         return {self.user_id: Person("", groups=tuple(groups))}
 
     def _under(self, people: Mapping[str, Person]) -> Sequence[tuple[str, AccountLimit]]:

@@ -136,6 +136,12 @@ def weight(text: str) -> int:
     return next((number for number, names in WEIGHTS if text.name.startswith(names)), 1)
 
 
+def listed(lines: Iterable[str]) -> str:
+    """Return lines as a list, "" for none."""
+    items = [notice("list_item", line=line) for line in lines]
+    return notice("joined", lines=items, separator="\n") if items else ""
+
+
 def is_disclosure(text: str) -> bool:
     """Whether the line says who else learns something of an answer, which no setting hides."""
     return isinstance(text, Line) and text.name == "recorded"

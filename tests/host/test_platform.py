@@ -19,6 +19,7 @@ from open_webui_openrouter_pipe.host.lookups import people
 from open_webui_openrouter_pipe.host.platform import (
     SECRET_FILE,
     SharedRedis,
+    group_names,
     groups_of,
     own_secret,
     platform,
@@ -80,6 +81,9 @@ async def look() -> dict[str, Any]:
     failing = sa.exc.OperationalError("", {}, OSError())
     with patch.object(db, "get_async_db_context", side_effect=failing), suppress(StoreUnavailable):
         everybody = {user_id: ("", False, []) for user_id in await people()}
+    names = [await group_names()]
+    with patch.object(Groups, "get_all_groups", side_effect=RuntimeError):
+        names.append(await group_names())
     with patch.object(Groups, "get_groups_by_member_id", side_effect=RuntimeError):
         try:
             groups.append([str(await groups_of("ada"))])
@@ -96,6 +100,7 @@ async def look() -> dict[str, Any]:
     return {
         "groups": groups,
         "people": {user_id: everybody[user_id] for user_id in PEOPLE},
+        "names": names,
         "stored": (bound == stored.API_KEY, stored.ZDR),
         "keys": [key_of("ada", stored), key_of("bob", stored), key_of("bob", form)],
         "bound again": [bound_key(*each) for each in ((bound, "ada"), (bound, "bob"), ("", "ada"))],
@@ -113,6 +118,7 @@ def test_a_key_is_bound_to_its_user(seen: dict[str, Any]) -> None:
             "eve": ("eve", False, []),
             "root": ("root", True, []),
         },
+        "names": [["Students"], None],
         "stored": (True, True),
         "keys": [KEY, "", KEY],
         "bound again": ["", "", ""],

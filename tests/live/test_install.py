@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +28,7 @@ from selenium.webdriver.common.keys import Keys
 
 from open_webui_openrouter_pipe import __version__
 from open_webui_openrouter_pipe.conversation.slash import COMMANDS
+from open_webui_openrouter_pipe.valves import ADMIN_PROTECTIONS, Advanced, UserValves, Valves
 from scripts import build
 from scripts.bundle import builder, verifier
 from scripts.bundle.loader import PACKED
@@ -43,6 +47,8 @@ pytestmark = pytest.mark.live
 
 FUNCTIONS = "/api/v1/functions"
 STOP_SECONDS = 120.0
+WITHHOLDING = (*ADMIN_PROTECTIONS, "MODELS", "MODEL_FILTERS")
+"""Without these nothing is sent, or nothing offered."""
 TITLE = "Advanced · More Settings"
 MENU = (By.CSS_SELECTOR, "button[aria-label='Open create menu']")
 FIELDS = (
@@ -349,9 +355,13 @@ def test_an_update_by_the_maintenance_function_and_back(
 # --- its valves ---
 
 
+def is_stored(admin: Account, advanced: str) -> bool:
+    return admin.api.valves("openrouter").get("ADVANCED") == advanced
+
+
 @pytest.mark.browser
-def test_a_form_says_what_is_wrong(admin: Account, page: Browser) -> None:
-    """In the page's own message, and nothing is saved; once it is right, it is saved as it was typed."""
+def test_a_form_saves_what_is_typed(admin: Account, page: Browser) -> None:
+    """Also what is wrong: it is in the form again, to be mended, and the first entry of the list names it."""
     page.driver.refresh()
     page.click(By.CSS_SELECTOR, "button[aria-label='Valves']")
     dialog = page.find(By.CSS_SELECTOR, "[role=dialog]")
@@ -359,20 +369,103 @@ def test_a_form_says_what_is_wrong(admin: Account, page: Browser) -> None:
     page.screenshot("admin-valves")
     page.click(By.XPATH, f"//*[@role='dialog']//div[normalize-space()='{TITLE}']/following-sibling::button")
     field = dialog.find_elements(By.CSS_SELECTOR, "textarea")[-1]
-    field.send_keys('{"RETRY_SECOND": 5}')
-    page.click(By.CSS_SELECTOR, "[role=dialog] button[type=submit]")
-    line = "Not saved. ADVANCED: there is no RETRY_SECOND here, perhaps RETRY_SECONDS."
-    toasts = (By.CSS_SELECTOR, "[data-sonner-toast]")
-    page.wait(lambda: line in [each.text for each in page.driver.find_elements(*toasts)])
-    page.screenshot("admin-valves-refused")
-    assert "ADVANCED" not in admin.api.valves("openrouter")
-    field.clear()
-    field.send_keys('{"RETRY_SECONDS": 5}')
-    page.click(By.CSS_SELECTOR, "[role=dialog] button[type=submit]")
-    page.wait(lambda: "Valves updated successfully" in page.driver.find_element(By.TAG_NAME, "body").text)
-    assert admin.api.valves("openrouter")["ADVANCED"] == '{"RETRY_SECONDS": 5}'
-    with pytest.raises(ApiError, match=r"Not saved\. CLIP_LAST_MESSAGES takes a whole number, 0 to 50\."):
-        admin.api.set_user_valves("openrouter", {"CLIP_LAST_MESSAGES": 51})
+    for typed, is_wrong in (('{"RETRY_SECOND": 5}', True), ('{"RETRY_SECONDS": 5}', False)):
+        field.clear()
+        field.send_keys(typed)
+        page.click(By.CSS_SELECTOR, "[role=dialog] button[type=submit]")
+        page.wait(lambda: "Valves updated successfully" in page.driver.find_element(By.TAG_NAME, "body").text)
+        wait_until(partial(is_stored, admin, typed))
+        page.screenshot(f"admin-valves-{'wrong' if is_wrong else 'right'}")
+        names = [model["name"] for model in admin.api.get("/api/models?refresh=true")["data"]]
+        entry = "OpenRouter: wrong ADVANCED (RETRY_SECOND is not known; did you mean RETRY_SECONDS?)"
+        assert (entry in names) == is_wrong
+
+
+@pytest.mark.browser
+def test_administrators_read_what_is_wrong_on_the_page(admin: Account, page: Browser, release: Path) -> None:
+    """In the list of models, in /help and of the maintenance function; never a key."""
+    good = admin.api.valves("openrouter")
+    wrong = {"MODEL_FILTERS": "vison", "SPENDING_LIMITS": "usr: 2/day", "NEW_MODEL_ACCESS": "Staf"}
+    maintenance = (release / "openrouter_maintenance.py").read_text("utf-8")
+    admin.api.install_function("openrouter_maintenance", "OpenRouter maintenance", maintenance)
+    admin.api.set_valves("openrouter", {**good, **wrong, "COST_LINE": "lots", "RETRY_SECONDS": "soon"})
+    names = [model["name"] for model in admin.api.get("/api/models?refresh=true")["data"]]
+    entry = next(name for name in names if name.startswith("OpenRouter: "))
+    assert entry.startswith("OpenRouter: wrong SPENDING_LIMITS (usr: 2/day cannot be read")
+    page.new_chat()
+    page.click(By.ID, "model-selector-model-button")
+    page.find(By.CSS_SELECTOR, f"[role=option][aria-label='Select {entry} model']")
+    page.screenshot("settings-wrong-selector")
+    for model, text, shot in (
+        ("Anthropic: Claude Sonnet 4.5", "/help", "help"),
+        ("Anthropic: Claude Sonnet 4.5", "/context", "context"),
+        (entry, "What is wrong?", "entry"),
+        ("OpenRouter maintenance", "settings", "maintenance"),
+    ):
+        page.new_chat()
+        page.pick_model(model)
+        page.send(text)
+        said = page.wait_for_answer()
+        page.screenshot(f"settings-wrong-{shot}")
+        for line in (
+            "vison is not known; did you mean vision?",
+            "Staf is not known",
+            "usr: 2/day cannot be read",
+        ):
+            assert line in said, shot
+        assert session.STANDIN_KEY not in said
+    assert "RETRY_SECONDS" in said
+    admin.api.delete(f"{FUNCTIONS}/id/openrouter_maintenance/delete")
+    admin.api.set_valves("openrouter", {**dict.fromkeys([*wrong, "COST_LINE", "RETRY_SECONDS"]), **good})
+
+
+def store(host: OpenWebUI, table: str, column: str, value: object, where: str) -> None:
+    """Write what no form has checked into the host's database."""
+    with closing(sqlite3.connect(host.data / "webui.db", timeout=30)) as database, database:
+        changed = database.execute(
+            f'UPDATE "{table}" SET {column} = ? WHERE id = ?', (json.dumps(value), where)
+        )
+        assert changed.rowcount == 1
+
+
+def test_whatever_is_stored_of_valves_everything_goes_on(host: OpenWebUI, admin: Account, text: str) -> None:
+    """Wrong values of all valves: the list, a chat, /help and an update of the code work, and say what is wrong."""
+    api, good = admin.api, admin.api.valves("openrouter")
+    user = api.get("/api/v1/auths/")["id"]
+    wrong = {name: [1] for name in Valves.model_fields if name not in {*good, *WITHHOLDING, "ADVANCED"}}
+    advanced = {name: "abc" if name in Valves.model_fields else [1] for name in Advanced.model_fields}
+    advanced = {name: value for name, value in advanced.items() if name not in WITHHOLDING}
+    cases: list[tuple[dict[str, Any], str]] = [
+        (wrong, ""),
+        ({"ADVANCED": json.dumps(advanced)}, ""),
+        ({"ADVANCED": "{"}, ""),
+        ({"SPENDING_LIMITS": "usr: 2/day"}, ""),
+        *(
+            ({"ADVANCED": json.dumps({name: [1]})}, name)
+            for name in WITHHOLDING
+            if name in Advanced.model_fields
+        ),
+        ({"SPENDING_LIMITS": [1]}, "SPENDING_LIMITS"),
+        ({"MODELS": [1]}, "MODELS"),
+    ]
+    own = {name: {"a": 1} for name in UserValves.model_fields if name != "API_KEY"}
+    store(host, "user", "settings", {"functions": {"valves": {"openrouter": own}}}, user)
+    for stored, withheld in cases:
+        store(host, "function", "valves", {**good, **stored}, "openrouter")
+        listed = [each for each in api.get("/api/models?refresh=true")["data"] if "pipe" in each]
+        assert listed[0]["id"] == "openrouter.status"
+        api.install_function("openrouter", "OpenRouter", text)
+        if withheld == "MODELS":
+            assert len(listed) == 1
+            continue
+        (_, helped), (_, answer) = admin.ask(CLAUDE, "/help"), admin.ask(CLAUDE, "Hello")
+        assert "`REASONING_EFFORT`: it cannot be read." in helped["content"]
+        is_object = stored.get("ADVANCED", "").endswith("}")
+        first = next(iter(json.loads(stored["ADVANCED"]) if is_object else stored))
+        assert f"`{first}`: " in helped["content"]
+        assert (withheld in error_of(answer)) if withheld else ("You said: Hello" in answer["content"])
+    store(host, "user", "settings", {"ui": {"showChangelog": False}}, user)
+    store(host, "function", "valves", good, "openrouter")
 
 
 # --- its models ---

@@ -10,7 +10,7 @@ import secrets
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import sqlalchemy as sa
@@ -30,12 +30,15 @@ from open_webui_openrouter_pipe.maintenance.commands import (
 )
 from open_webui_openrouter_pipe.maintenance.pipe import Pipe, answer
 from open_webui_openrouter_pipe.openrouter.recordings import Recordings
+from open_webui_openrouter_pipe.pipe import Pipe as OpenRouterPipe
 from open_webui_openrouter_pipe.store.schema import create_tables, define_tables
+from open_webui_openrouter_pipe.valves import changed_valves
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from open_webui_openrouter_pipe.app import App
     from scripts.harness.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -128,6 +131,13 @@ class Host:
         assert counts(asked) == done
         assert counts(await self.ask(text)) == {}
         return done
+
+
+class Said:
+    """An app that finds one thing wrong."""
+
+    async def problems(self, _: object) -> list[str]:
+        return ["`MODELS`: wrong."]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
@@ -242,6 +252,45 @@ async def test_what_must_be_there_first(host: Host) -> None:
     assert await host.ask("move old now") == commands.NO_TARGET
     before["function"]["openrouter"]["is_active"] = False
     assert await host.content() == before
+
+
+async def test_settings_are_told_by_the_pipe_that_runs(host: Host) -> None:
+    """What is not at its default, without keys, and what is wrong; an older pipe, or none, says neither."""
+    pipe = OpenRouterPipe(lambda: cast("App", Said()))
+    loaded: list[str] = []
+
+    async def load(function_id: str) -> object:
+        loaded.append(function_id)
+        return pipe
+
+    async def load_older(_: str) -> object:
+        return Pipe()
+
+    command = read_command("settings")
+    assert await answer(command, host.platform, [], load=load) == commands.ALL_DEFAULTS.format(
+        target="openrouter"
+    )
+    advanced = '{"RETRY_SECONDS": 5, "WEB_FETCH": true, "FOO": 1}'
+    pipe.valves = pipe.Valves(
+        API_KEY="sk-or-v1-secret", MODELS="a|b, `c`", COST_LINE="lots", ADVANCED=advanced
+    )
+    report = await answer(command, host.platform, [], load=load)
+    rows_of_table = [
+        "`API_KEY` | `…`",
+        "`MODELS` | `a\\|b, 'c'`",
+        "`COST_LINE` | `lots`",
+        "`RETRY_SECONDS` | `5`",
+    ]
+    table = "\n".join(f"| {row} |" for row in [*rows_of_table, "`FOO` | `1`"])
+    assert report.startswith(commands.WRONG.format(target="openrouter") + "\n\n- `MODELS`: wrong.\n\n")
+    assert report.endswith(f"| setting | value |\n|---|---|\n{table}")
+    broken = pipe.Valves(ADVANCED='{"RETRY_SECONDS"')
+    assert changed_valves(broken) == {"ADVANCED": '{"RETRY_SECONDS"'}
+    assert loaded == ["openrouter", "openrouter"]
+    older = [await answer(command, host.platform, [], load=each) for each in (load_older, None)]
+    assert older == [commands.NO_SETTINGS.format(target="openrouter")] * 2
+    await host.switch_off("openrouter")
+    assert await answer(command, host.platform, [], load=load) == commands.NO_TARGET
 
 
 async def test_uninstalling_needs_the_function(host: Host) -> None:

@@ -76,9 +76,13 @@ def pruned(names: Any) -> bool:
     return Bill(steps=tuple(Step(name, 9, triggered=True) for name in names)).pruned
 
 
-def unreadable(part: str) -> str:
-    """What is named of a list with this part: the very part, and nothing is read halfway."""
-    return read_limits(f"all: 5/day; {part}; user: 1/day").unreadable
+def unreadable(part: str) -> Any:
+    """What is named of a list with this part, and whose: the very part; the others are read."""
+    limits = read_limits(f"all: 5/day; {part}; user: 1/day")
+    assert [limit.scope for limit in limits.limits] == ["all", "user"]
+    (found,) = limits.unreadable
+    assert found.text == part
+    return found.group
 
 
 def begins(used: float, held: float) -> bool:
@@ -266,6 +270,19 @@ def test_the_valve_is_a_list_of_scopes_and_amounts() -> None:
     assert read_limits(TEXT.replace(";", "\n")) == SpendingLimits(LIMITS)
     assert read_limits("  ") == SpendingLimits()
     assert read_limits("group A: B (2026): 1/DAY").limits == (Limit("group", "A: B (2026)", "day", 1),)
+
+
+def test_what_cannot_be_read_concerns_whoever_it_may_limit() -> None:
+    """Everybody where it does not say whom, or the members of the group that it names."""
+    groups = [Group("1", "A")]
+    found = [
+        read_limits(text).unreadable_for(groups)
+        for text in ("x", "each of A: 1", "group B: 1/d", "all: 1/day")
+    ]
+    assert (found, read_limits("each of A: 1; group B: 2/day").groups) == (
+        ["x", "each of A: 1", "", ""],
+        ("B", "A"),
+    )
 
 
 def under(groups: list[Group], *, is_admin: bool = False) -> list[Limit]:

@@ -35,8 +35,7 @@ def models(*listed: Row) -> tuple[Model, ...]:
 def offer(patterns: str = "*", filters: str = "", variants: str = "") -> OfferSettings:
     """What an administrator has written into the valves."""
     words = [[word.strip() for word in text.split(",") if word] for text in (patterns, filters, variants)]
-    read, unknown = read_variants(words[2])
-    return OfferSettings(tuple(words[0]), read_filters(words[1]), read, unknown)
+    return OfferSettings(tuple(words[0]), read_filters(words[1]), read_variants(words[2])[0])
 
 
 def ids(settings: OfferSettings, *listed: Row, zdr_ids: set[str] | None = None) -> list[str]:
@@ -45,9 +44,15 @@ def ids(settings: OfferSettings, *listed: Row, zdr_ids: set[str] | None = None) 
 
 
 def test_words_that_mean_nothing_are_named() -> None:
-    """As they were written, but for case and blanks; the others are read, among them all that the valve names."""
-    assert read_filters(["Zdr", "context >= 1.5m", "zrd", "0,5", "price<=two"]) == Filters(
-        frozenset({"zdr"}), 1_500_000, None, ("zrd", "0,5", "price<=two")
+    """As they were written, but for case and blanks, with what counts for them: what they are close to.
+
+    A price that cannot be read lets only free models pass. The others are read, among them all that the valve names.
+    """
+    assert read_filters(["Tools", "context >= 1.5m", "zrd", "0,5", "Price < 2"]) == Filters(
+        frozenset({"tools", "zdr"}), 1_500_000, 2, (("zrd", "zdr"), ("0,5", ""), ("price<2", "price<=2"))
+    )
+    assert read_filters(["price<=two", "context:128k"]) == Filters(
+        frozenset({"free"}), 128_000, None, (("price<=two", "free"), ("context:128k", "context>=128k"))
     )
     assert read_filters(FILTER_WORDS) == Filters(frozenset(FILTER_WORDS))
 

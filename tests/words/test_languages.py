@@ -32,7 +32,15 @@ SECTIONS = {
 }
 """The names of the English lines by the heads of their sections."""
 ENGLISH_ONLY = SECTIONS["the list of models, which is English for all users"]
-ALIKE = {"part_instructions", "context_tokens", "context_no", "cost_seconds", "cost_speed", "sentences"}
+ALIKE = {
+    "part_instructions",
+    "context_tokens",
+    "context_no",
+    "cost_seconds",
+    "cost_speed",
+    "problem",
+    "sentences",
+}
 """Lines that several languages share."""
 LONGEST_CHARACTERS = 300
 NAMES = re.compile(r"https://[a-z0-9./-]*[a-z0-9]|`[^`]+`|\b[A-Z][A-Z_]{3,}[A-Z]\b|max_tokens", re.ASCII)
