@@ -160,26 +160,9 @@ def read_settings(
         model_rows=_model_rows(chosen),
         offer=_offer(chosen),
         context=_context(chosen, own),
-        media=MediaSettings(
-            documents=chosen.DOCUMENTS,
-            parses_pdf="native" not in {chosen.DOCUMENTS, chosen.PDF_ENGINE},
-            max_images=chosen.MAX_INPUT_IMAGES_PER_REQUEST,
-            image_selection=chosen.IMAGE_INPUT_SELECTION,
-            max_bytes=chosen.MAX_ATTACHMENT_MB * _MEGABYTE,
-            max_total_bytes=chosen.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE,
-        ),
+        media=_media(chosen),
         admission=_by_name(AdmissionSettings, chosen),
-        spending=_by_name(
-            SpendingSettings,
-            chosen,
-            confirm_dollars=chosen.CONFIRM_ABOVE_DOLLARS,
-            limits=replace(
-                read_limits(chosen.SPENDING_LIMITS),
-                counts=chosen.LIMITS_COUNT,
-                zone=find_zone(chosen.TIME_ZONE) or UTC,
-            ),
-            own_key=bool(own.API_KEY),
-        ),
+        spending=_spending(chosen, has_own_key=bool(own.API_KEY)),
         controls=_controls(
             chosen,
             own,
@@ -204,6 +187,29 @@ def _by_name(slice_class: type[_Slice], valves: AllValves, **others: Any) -> _Sl
     names = {each.name: each.name.upper() for each in fields(slice_class)}  # type: ignore[arg-type]  # a dataclass
     by_name = {name: getattr(valves, valve) for name, valve in names.items() if hasattr(valves, valve)}
     return slice_class(**{**by_name, **others})
+
+
+def _media(valves: AllValves) -> MediaSettings:
+    return MediaSettings(
+        documents=valves.DOCUMENTS,
+        parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
+        max_images=valves.MAX_INPUT_IMAGES_PER_REQUEST,
+        image_selection=valves.IMAGE_INPUT_SELECTION,
+        max_bytes=valves.MAX_ATTACHMENT_MB * _MEGABYTE,
+        max_total_bytes=valves.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE,
+    )
+
+
+def _spending(valves: AllValves, *, has_own_key: bool) -> SpendingSettings:
+    limits = read_limits(valves.SPENDING_LIMITS)
+    zone = find_zone(valves.TIME_ZONE) or UTC
+    return _by_name(
+        SpendingSettings,
+        valves,
+        confirm_dollars=valves.CONFIRM_ABOVE_DOLLARS,
+        limits=replace(limits, counts=valves.LIMITS_COUNT, zone=zone),
+        own_key=has_own_key,
+    )
 
 
 def _model_rows(valves: AllValves) -> ModelRowSettings:

@@ -183,11 +183,8 @@ def read_call(
     Raises:
         InvalidHistory: There is no model, or the messages are not a list.
     """
-    messages, model, metadata, user = body.get("messages"), body.get("model"), metadata or {}, user or {}
-    if not isinstance(messages, list):
-        raise InvalidHistory(notice("no_messages"))
-    if not isinstance(model, str) or not model:
-        raise InvalidHistory(notice("no_model"))
+    messages, model = _messages_and_model(body)
+    metadata, user = metadata or {}, user or {}
     chosen, asked, features, parameters, variables = (
         as_object(metadata.get(name)) for name in ("model", "user_message", "features", "params", "variables")
     )
@@ -195,8 +192,7 @@ def read_call(
     row_id = model if in_arena else as_text(chosen.get("id")) or model
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
     base_user_prompt = metadata.get("base_user_prompt")
-    tools = as_object(metadata.get("tools")).items()
-    builtin_tools = frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
+    builtin_tools = _builtin_tools(metadata)
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
@@ -234,6 +230,20 @@ def read_call(
         runs_tagged_code=parameters.get("function_calling") == "legacy"
         and features.get("code_interpreter") is True,
     )
+
+
+def _messages_and_model(body: Mapping[str, Any]) -> tuple[list[Any], str]:
+    messages, model = body.get("messages"), body.get("model")
+    if not isinstance(messages, list):
+        raise InvalidHistory(notice("no_messages"))
+    if not isinstance(model, str) or not model:
+        raise InvalidHistory(notice("no_model"))
+    return messages, model
+
+
+def _builtin_tools(metadata: Mapping[str, Any]) -> frozenset[str]:
+    tools = as_object(metadata.get("tools")).items()
+    return frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
 
 
 def _is_moot(messages: Sequence[Any]) -> bool:
