@@ -17,14 +17,15 @@ from typing import Final
 import httpx
 
 from .assembly import assemble
-from .errors import PipeError
+from .errors import ModelNotFound, PipeError
 from .host.call import Call
 from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
-from .host.lookups import Records, chat_pauses, quoted_calls, template_digest
+from .host.lookups import Records, chat_pauses, people, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
 from .host.platform import groups_of, platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
+from .money.limits import accounts_of
 from .openrouter.listing import STATUS_ID
 from .permission import permit
 from .ports import AnswerCost, Notice, Output
@@ -65,10 +66,12 @@ class App:
         """
         listing = self.worker.listing(settings.client)
         entries = await listing.entries(settings.offer)
+        # without rows they could not be hidden
+        gone = await listing.gone(settings.offer) if settings.model_rows.sync_info else ()
         if function_id and (fetches := listing.rows.fetches):
-            offered = await listing.offered(settings.offer)
+            offered = (*await listing.offered(settings.offer), *gone)
             self.worker.model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
-        return entries
+        return [*entries, *({"id": model.id, "name": model.name} for model in gone)]
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         """Answer a call in its user's language; close the generator to stop the answer.
@@ -79,7 +82,11 @@ class App:
         language = call.language or find_language([host.default_locale()])
         call = replace(call, language=language)
         wording = Wording(language, settings.status_lines, partial(host.may_continue, call), call.in_arena)
-        answer = self._status if call.model_id == STATUS_ID else self._answer
+        listing = self.worker.listing(settings.client)
+        await listing.rows.load()
+        model = listing.find(call.model_id)
+        is_entry = call.model_id == STATUS_ID or (model and model.gone_since)
+        answer = self._entry if is_entry else self._answer
         async with aclosing(answer(call, settings)) as outputs:
             async for output in outputs:
                 if said := await wording.say(output):
@@ -91,6 +98,9 @@ class App:
         try:
             permitted = await permit(worker, call, settings)
         except PipeError as error:
+            limits, own_key = settings.spending.limits, settings.spending.own_key
+            accounts = () if own_key else accounts_of(call.user_id, (), limits)
+            worker.spending.note_failure(error, call.model_id, accounts)
             yield _NO_ANSWER if call.task else report_failure(error, for_admin=call.is_admin)
             return
         if permitted is None:
@@ -119,13 +129,20 @@ class App:
             task.cancel()
             await asyncio.wait({task})
 
-    async def _status(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
-        """Say why there are no models; a task of the host gets nothing from it."""
+    async def _entry(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
+        """Say how things stand, or which model to take in the place of one that is gone; a task gets nothing."""
         if call.task:
             yield _NO_ANSWER
             return
         listing = self.worker.listing(settings.client)
-        report = await listing.report(settings.offer, is_admin=call.is_admin)
+        gone = listing.find(call.model_id)
+        if gone is None:
+            report = await listing.report(settings.offer, is_admin=call.is_admin)
+        else:
+            report = await listing.replacement(gone, settings.offer)
+            if not call.in_chat:
+                yield report_failure(ModelNotFound(report), for_admin=call.is_admin)
+                return
         text = in_language(report, call.language or ENGLISH)
         for output in answer_of(text, f"msg_{generate_item_id()}"):
             yield output
@@ -172,5 +189,6 @@ def build_app() -> App:
             default_locale=default_locale,
             may_continue=may_continue,
             voice_prompt=voice_prompt,
+            people=people,
         )
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -46,6 +46,7 @@ from .turn.own_tools import RecallTool
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
+from .turn.spending import SpendingReader
 from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
 from .words.lines import ENGLISH, notice
 from .worker import Stores, Worker
@@ -103,6 +104,7 @@ class Assembly:
             fallbacks=composer.model_ids[1:],
             never_reasons=bool(models[0] and models[0].never_reasons),
             has_attachments=call.has_attachments,
+            builtin_tools=call.builtin_tools,
             memory=worker.memory,
             fitter=fitter,
             slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),
@@ -119,7 +121,11 @@ class Assembly:
             ),
             quoted_calls=partial(worker.host.quoted_calls, call),
             commands=self._commands(composer, fitter, spending),
+            name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )
+
+    def _name_chat(self, name: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.worker.own.start(name())
 
     def _commands(self, composer: Composer, fitter: Fitter, spending: Spending) -> CommandRunner:
         """What answers the user's commands."""
@@ -131,6 +137,13 @@ class Assembly:
             partial(self._chat_record, composer, spending),
             partial(self._chat_cost, spending),
             model.name if model else call.model_id,
+            read_spending=SpendingReader(
+                self.worker.spending,
+                self.permitted.settings.spending.limits,
+                self.worker.host.people,
+                call.user_id,
+                call.is_admin,
+            ).read,
             wait_seconds=self.permitted.settings.summary_timeout_seconds,
             only_draws=bool(model and not model.writes),
             page=context_page if call.in_chat else None,
@@ -383,7 +396,9 @@ async def _attach_documents(
     except SQLAlchemyError:
         log.warning("whether the host has their text is not known", exc_info=True)
         silent = ()
-    as_excerpts = {file: error for file, error in refused.items() if file.id not in silent}
+    as_excerpts = {
+        file: error for file, error in refused.items() if file.id not in silent and not error.is_unreadable
+    }
     lines = {
         file.id: notice(
             "document_as_excerpts", name=plain_name(file.name) or file.id, reason=error.user_message

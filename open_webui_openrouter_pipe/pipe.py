@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -21,8 +21,10 @@ from .errors import PipeError
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_rows import function_id
+from .host.naming import name_chat
 from .host.native import ChannelWriter, HostEvent, NativeWriter, PageWriter, status_event
 from .host.platform import stored_user_valves
+from .host.switches import CHOSEN, Switch, switched_on
 from .host.tagged_code import TaggedCodeWriter
 from .host.tool_stops import watch_tools
 from .host.wording import EventCall, EventEmitter, page_question, user_language, worded
@@ -67,7 +69,7 @@ class Pipe:
         self._report_unreadable()
         return await self._running_app().models(read_settings(self.valves), function_id=function_id(self))
 
-    async def pipe(  # noqa: PLR0913, PLR0917 - the host passes what has one of its names
+    async def pipe(  # noqa: PLR0913, PLR0917 - the host passes what a pipe names
         self,
         body: dict[str, Any],
         __user__: dict[str, Any] | None = None,
@@ -83,13 +85,19 @@ class Pipe:
         """
         language = user_language(__metadata__, __request__)
         try:
-            frozen = self._read_settings(__user__ or {}, as_text(body.get("model")).partition(".")[0])
+            switched = switched_on(body[CHOSEN]) if CHOSEN in body else ()
+            frozen = self._read_settings(
+                __user__ or {}, as_text(body.get("model")).partition(".")[0], switched
+            )
             ask = page_question(__event_call__, language or ENGLISH)
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__, ask=ask)
         except PipeError as error:
             failed = _failed(error, language, is_admin=(__user__ or {}).get("role") == "admin")
             return error_object(failed) if body.get("stream") else error_response(failed)
-        call = replace(call, language=language)
+        named = None
+        if __request__ and __event_emitter__:
+            named = partial(name_chat, __request__, __metadata__ or {}, __user__ or {}, __event_emitter__)
+        call = replace(call, language=language, name_chat=named)
         if not call.stream:
             return await self._complete(call, frozen)
         events = self._stream(call, frozen, as_object(__metadata__).get("tools"), __event_emitter__)
@@ -144,7 +152,9 @@ class Pipe:
             return error_response(writer.failed)
         return writer.result(with_output=call.in_chat)
 
-    def _read_settings(self, user: Mapping[str, Any], function_id: str) -> Settings:
+    def _read_settings(
+        self, user: Mapping[str, Any], function_id: str, switched: Sequence[Switch]
+    ) -> Settings:
         """The settings of a user's call; the user's valves by themselves where the host could not read them."""
         own, user_id = user.get("valves"), as_text(user.get("id"))
         if not isinstance(own, UserValves) or not own.model_fields_set:
@@ -157,8 +167,9 @@ class Pipe:
             _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
         self._report_unreadable()
         valves = self.valves
-        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id)).encode()
-        return self._settings.get_or_compute(key, partial(read_settings, valves, own, user_id=user_id))
+        key = repr((dict(valves), valves.unreadable, dict(own), own.unreadable, user_id, switched)).encode()
+        read = partial(read_settings, valves, own, user_id=user_id, switched=switched)
+        return self._settings.get_or_compute(key, read)
 
     def _report_unreadable(self) -> None:
         """Log which of the administrator's valves cannot be read, once as long as they are the same."""

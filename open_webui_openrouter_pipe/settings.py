@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.request import getproxies
@@ -18,9 +19,10 @@ from .conversation.budget import ContextSettings
 from .errors import PipeError
 from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.platform import host_secret
+from .host.switches import Switch
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
-from .money.limits import read_limits
+from .money.limits import find_zone, read_limits
 from .openrouter.client import ClientSettings
 from .openrouter.controls import ControlSettings, price_text
 from .openrouter.offer import OfferSettings, read_filters, read_variants
@@ -92,16 +94,23 @@ class Settings:
     recall_tool: bool
 
 
-def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user_id: str = "") -> Settings:
-    """Freeze the valves into the settings of one request."""
+def read_settings(
+    valves: Valves,
+    user_valves: UserValves | None = None,
+    *,
+    user_id: str = "",
+    switched: Sequence[Switch] = (),
+) -> Settings:
+    """Freeze the valves into the settings of one request; what its user has `switched` on replaces their valves."""
     given, refused = user_valves or UserValves(), refused_user_valves(valves)
     hidden = {name for name, by in refused.items() if by == "USER_CONTROLS"}
-    wanted = given.model_dump(exclude_defaults=True)
+    wanted = {**given.model_dump(exclude_defaults=True), **{each.valve: each.value for each in switched}}
     own = UserValves.model_construct(**{name: value for name, value in wanted.items() if name not in refused})
     refusal, notices = _lost(valves, sorted(set(given.unreadable) - hidden))
     chosen = combined(valves, own)
-    if ignored := [name for name in wanted if name in refused.keys() - hidden]:
-        notices = (notice("user_limits_not_followed", names=", ".join(ignored)), *notices)
+    off = [notice(f"switch_{each.name}") for each in switched if each.valve in hidden]
+    if ignored := (*off, *(name for name in wanted if name in refused.keys() - hidden)):
+        notices = (notice("user_limits_not_followed", names=ignored), *notices)
     if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
         notices = (notice("reasoning_disabled"), *notices)
     return _by_name(
@@ -134,10 +143,19 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
             SpendingSettings,
             chosen,
             confirm_dollars=chosen.CONFIRM_ABOVE_DOLLARS,
-            limits=replace(read_limits(chosen.SPENDING_LIMITS), counts=chosen.LIMITS_COUNT),
+            limits=replace(
+                read_limits(chosen.SPENDING_LIMITS),
+                counts=chosen.LIMITS_COUNT,
+                zone=find_zone(chosen.TIME_ZONE) or UTC,
+            ),
             own_key=bool(own.API_KEY),
         ),
-        controls=_controls(chosen, own, _own_key(own.API_KEY, user_id)),
+        controls=_controls(
+            chosen,
+            own,
+            _own_key(own.API_KEY, user_id),
+            overrides_effort=own.REASONING_EFFORT in {each.value for each in switched},
+        ),
         user_parameters=frozenset(_words(chosen.USER_PARAMETERS)),
         held_parameters=frozenset(
             f"image_config.{name}" for name, valve in _IMAGE_CONFIG.items() if valve in hidden
@@ -180,7 +198,9 @@ def has_proxy() -> bool:
     return not getproxies().keys().isdisjoint({"http", "https", "all"})
 
 
-def _controls(valves: AllValves, own: UserValves, own_api_key: str | None) -> ControlSettings:
+def _controls(
+    valves: AllValves, own: UserValves, own_api_key: str | None, *, overrides_effort: bool
+) -> ControlSettings:
     effort, summary = valves.REASONING_EFFORT, valves.REASONING_SUMMARY
     pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
     return ControlSettings(
@@ -201,6 +221,7 @@ def _controls(valves: AllValves, own: UserValves, own_api_key: str | None) -> Co
         service_tier="" if valves.SERVICE_TIER == "default" else valves.SERVICE_TIER,
         cache_lifetime=valves.CACHE_TTL,
         image_config={name: value for name, value in pictures.items() if value != "auto"},
+        overrides_effort=overrides_effort,
         interleaves_thinking=valves.INTERLEAVED_THINKING,
         identity=valves.SEND_IDENTITY,
         own_api_key=own_api_key,

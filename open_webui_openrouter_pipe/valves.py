@@ -217,6 +217,7 @@ class Advanced(ValveFields):
     FALLBACK_MODELS: str = valve("")
     NEAR_LIMIT: NearLimit = valve("thrifty")
     LIMITS_COUNT: Counts = valve("both")
+    TIME_ZONE: str = valve("UTC")
     STORE_COST: bool = valve(default=True)
     MAX_PRICE_INPUT: float = valve(0.0, ge=0)
     MAX_PRICE_OUTPUT: float = valve(0.0, ge=0)

@@ -21,7 +21,7 @@ import httpx
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
-from .money.limits import Group
+from .money.limits import Group, Person
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.connections import AddressBreaker, open_client
 from .openrouter.listing import ModelListing
@@ -110,6 +110,8 @@ class Host:
     """Returns whether a page has the button that continues an answer."""
     voice_prompt: Callable[[], Awaitable[str]] = _NO_TEXT
     """Returns the instructions that the host writes into the system prompt of a call."""
+    people: Callable[[], Awaitable[Mapping[str, Person]]] = _NO_VALUES
+    """Returns all users by their ids, or raises StoreError."""
 
 
 class Stores(NamedTuple):

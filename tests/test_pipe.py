@@ -18,6 +18,7 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import ConfigurationError
 from open_webui_openrouter_pipe.history.markers import erase_markers
 from open_webui_openrouter_pipe.host.native import NOTICE
+from open_webui_openrouter_pipe.host.switches import CHOSEN, SWITCHES
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Json, Page, PipeInProcess
@@ -97,6 +98,72 @@ async def test_a_users_limits_follow_the_administrator(pipe: Pipe, standin: Stan
         seen.append((notices, kinds.count("message")))
     clipped = "Only the last message of this chat is sent to the model."
     assert seen == [(["CLIP_LAST_MESSAGES."], 1), ([], 3), ([clipped], 1)]
+
+
+HARDER, FASTER, SEARCHED = (
+    {each.valve: each.value}
+    for name in ("think_harder", "answer_fast", "web_search")
+    for each in SWITCHES
+    if each.name == name
+)
+REFUSED = "Some of your own settings have no effect, since the administrator does not let users set them: "
+
+
+@pytest.mark.parametrize(
+    ("own", "parameters", "switched", "reasoning", "searches"),
+    [
+        ({}, {}, HARDER, {"effort": "high"}, False),
+        ({"REASONING_EFFORT": "low"}, {}, HARDER, {"effort": "high"}, False),
+        ({}, {"reasoning_effort": "low"}, FASTER, {"effort": "none"}, False),
+        (
+            {},
+            {"reasoning": {"max_tokens": 9, "summary": "detailed"}},
+            HARDER,
+            {"effort": "high", "summary": "detailed"},
+            False,
+        ),
+        ({}, {"reasoning_effort": "low"}, SEARCHED, {"effort": "low"}, True),
+        ({"WEB_SEARCH": "off"}, {}, {**HARDER, **SEARCHED}, {"effort": "high"}, True),
+        ({}, {}, {"REASONING_EFFORT": "xhigh"}, {}, False),
+        ({}, {}, "anything", {}, False),
+    ],
+)
+async def test_a_switch_beside_the_message_field_goes_before_all_else(
+    pipe: Pipe,
+    standin: StandIn,
+    own: Json,
+    parameters: Json,
+    switched: Any,
+    reasoning: Json,
+    *,
+    searches: bool,
+) -> None:
+    """While it is on: before the user's valves and the parameters of the chat; no body holds its note."""
+    page = StoredPage(pipe, FAMILIES[0])
+    page.stored = own
+    for on in (True, False):
+        page.parameters = {**parameters, **({CHOSEN: switched} if on else {})}
+        await page.ask("Hello")
+    first, second = (request.body for request in standin.responses)
+    assert first["reasoning"] == {"summary": "auto", **reasoning}
+    assert any("web_search" in tool["type"] for tool in first.get("tools", ())) is searches
+    assert second["reasoning"]["summary"] == parameters.get("reasoning", {}).get("summary", "auto")
+    assert (CHOSEN in first, "tools" in second) == (False, False)
+
+
+async def test_a_switch_does_nothing_that_users_may_not_set(pipe: Pipe, standin: StandIn) -> None:
+    """A line says once which; the others hold."""
+    page = Page(pipe, FAMILIES[0])
+    seen = []
+    for allowed in ("none", "WEB_SEARCH"):
+        pipe.valves = pipe.valves.model_copy(update={"USER_CONTROLS": allowed})
+        page.parameters = {CHOSEN: {**HARDER, **SEARCHED}}
+        notices = (await page.ask("Hello")).notices
+        seen.append(
+            ([line for line in notices if line.startswith(REFUSED)], "tools" in standin.responses[-1].body)
+        )
+        assert "effort" not in standin.responses[-1].body["reasoning"]
+    assert seen == [([f"{REFUSED}Think harder, Web search."], False), ([f"{REFUSED}Think harder."], True)]
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
@@ -220,6 +287,21 @@ async def _stop_while_awaiting(events: AsyncIterator[Json], standin: StandIn) ->
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_who_stops_an_answer_is_handed_its_price(
+    pipe: Pipe, standin: StandIn, *, is_shown: bool
+) -> None:
+    """By our own count: for the button in any case, and above the answer where costs stand there."""
+    pipe.valves = pipe.valves.model_copy(update={"COST_LINE": "cost" if is_shown else "off"})
+    page = Page(pipe, SCRIPTED)
+    await _stop_while_awaiting(page.stream(UNANSWERED), standin)
+    _, answer = page.turns[-1]
+    usage = answer.events[-1]["response"]["usage"]
+    assert usage["price"].startswith("~$0.0")
+    assert usage["input_tokens"] > 0
+    assert [line.startswith("stopped; about $0.0") for line in answer.notices] == [True] * is_shown
 
 
 async def _close_while_yielding(events: AsyncIterator[Json], _standin: StandIn) -> None:

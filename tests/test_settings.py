@@ -9,6 +9,7 @@ from itertools import groupby, product
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 NAMES = {
     "FILTERS": Filters(frozenset({"free"}), 8_000, None, ("frree",)),
     "LIMITS": read_limits("all: 1/day"),
+    "TOKYO": ZoneInfo("Asia/Tokyo"),
     "PARAMETERS": {"models", "plugins"},
     "VARIANT": Variant("a/*", ":nitro", ""),
 }

@@ -116,6 +116,8 @@ class ContextReport:
     breaks: Sequence[ReportedBreak]
     cost: ChatSpending | None
     trigger_tokens: int = 0
+    builtin_tokens: int = 0
+    """What the host's tools take that nobody has chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,7 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
         sorted([*found, *announced], key=lambda each: -each.turn)[:MAX_BREAKS],
         record.cost if record.cost and record.cost.requests else None,
         int(trigger_tokens) if is_known and by_size and is_pruned and aim == "faithful" else 0,
+        plan.optional_tool_tokens,
     )
 
 
@@ -304,9 +307,14 @@ def break_cells(each: ReportedBreak, say: Say) -> tuple[str, str, str]:
 
 
 def aim_line(report: ContextReport, say: Say) -> str:
-    """Return what the chat is sent by, and why room is free."""
-    aim = say(f"context_aim_{report.aim}")
-    return f"{aim} {say('context_trigger', tokens=report.trigger_tokens)}" if report.trigger_tokens else aim
+    """Return what the chat is sent by, why room is free, and what tools take that nobody has chosen."""
+    trigger, tools = report.trigger_tokens, report.builtin_tokens
+    lines = [
+        say(f"context_aim_{report.aim}"),
+        say("context_trigger", tokens=trigger) if trigger else "",
+        say("context_builtin_tools", tokens=tools) if tools else "",
+    ]
+    return " ".join(filter(None, lines))
 
 
 def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:
@@ -350,25 +358,30 @@ def plain(text: str) -> str:
     return _NUMBERED.sub(r"\1\\.", _MARKUP.sub(r"\\\g<0>", text))
 
 
-def _row(*cells: str) -> str:
+def markdown_row(*cells: str) -> str:
+    """Return a row of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
 def _parts_table(report: ContextReport, say: Say) -> Iterator[str]:
     whole = report.window_tokens or sum(report.parts.values()) or 1
-    yield _row(say("context_part"), say("context_tokens"), say("context_share"))
-    yield _row("---", "---:", "---:")
+    yield markdown_row(say("context_part"), say("context_tokens"), say("context_share"))
+    yield markdown_row("---", "---:", "---:")
     for name in PARTS:
         if tokens := report.parts[name]:
             size = say("context_page_number", number=tokens)
-            yield _row(say(f"context_part_{name}"), size, say("context_page_share", share=tokens / whole))
+            yield markdown_row(
+                say(f"context_part_{name}"), size, say("context_page_share", share=tokens / whole)
+            )
 
 
 def _turns_table(turns: Sequence[ReportedTurn], say: Say) -> Iterator[str]:
     listed = turns[-MAX_LISTED_TURNS:]
-    yield _row(*map(say, TURN_COLUMNS))
-    yield _row("---:", "---", "---:", "---:", "---", "---")
+    yield markdown_row(*map(say, TURN_COLUMNS))
+    yield markdown_row("---:", "---", "---:", "---:", "---", "---")
     if len(listed) < len(turns):
-        yield _row("\u2026", say("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", "")
+        yield markdown_row(
+            "\u2026", say("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", ""
+        )
     for number, text, *cells in (turn_cells(turn, say) for turn in listed):
-        yield _row(number, plain(text), *cells)
+        yield markdown_row(number, plain(text), *cells)

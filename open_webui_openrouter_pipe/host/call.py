@@ -7,7 +7,7 @@ as titles. Source: `functions.py` and `utils/chat_id.py` of Open WebUI 0.12.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -92,6 +92,8 @@ class Call:
     base_user_prompt: str | None
     optional_tools: tuple[str, ...] = ()
     """Names of the host's built-in tools that come with every chat, the first to give way first: nobody chose them."""
+    builtin_tools: frozenset[str] = frozenset()
+    """Names of all tools that are the host's own."""
     user_message_id: str = ""
     """The message that is answered."""
     user_text: str = ""
@@ -110,6 +112,8 @@ class Call:
     """Whether the user is in a call, in which the answer is read aloud."""
     ask: Callable[[str, str], Awaitable[bool | None]] | None = None
     """Asks the user a question on the page; None where there is no page."""
+    name_chat: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Has the chat named by the message that is answered, where it began with a command; None where no page asks."""
     time_zone: str = ""
     """The user's time zone by its IANA name, as their browser gives it."""
     written_prompts: tuple[str, ...] = ()
@@ -184,6 +188,8 @@ def read_call(
     row_id = model if in_arena else as_text(chosen.get("id")) or model
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
     base_user_prompt = metadata.get("base_user_prompt")
+    tools = as_object(metadata.get("tools")).items()
+    builtin_tools = frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
@@ -201,7 +207,8 @@ def read_call(
         if "base_system_prompt" in metadata
         else None,
         base_user_prompt=base_user_prompt if isinstance(base_user_prompt, str) else None,
-        optional_tools=_optional_tools(metadata, knowledge),
+        optional_tools=_optional_tools(builtin_tools, metadata, knowledge),
+        builtin_tools=builtin_tools,
         user_message_id=as_text(metadata.get("user_message_id")),
         user_text=as_text(asked.get("content")),
         documents=_documents(metadata, knowledge),
@@ -263,13 +270,11 @@ def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "content": erase_markers(erase_commands(content))}
 
 
-def _optional_tools(metadata: Mapping[str, Any], knowledge: Any) -> tuple[str, ...]:
-    """The names of the tools that the host adds to every chat, the first to give way first.
+def _optional_tools(builtin: frozenset[str], metadata: Mapping[str, Any], knowledge: Any) -> tuple[str, ...]:
+    """The names of the built-in tools that the host adds to every chat, the first to give way first.
 
     `get_builtin_tools` in its `utils/tools.py`.
     """
-    tools = as_object(metadata.get("tools"))
-    builtin = {name for name, tool in tools.items() if as_object(tool).get("type") == "builtin"}
     has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or knowledge
     optional = builtin - _CHOSEN_TOOLS - (_KNOWLEDGE_TOOLS if has_knowledge else frozenset())
 

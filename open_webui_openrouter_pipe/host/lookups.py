@@ -22,7 +22,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from ..errors import StoreUnavailable
 from ..history.folded import FoldedCall, unfold
+from ..money.limits import Group, Person
 from ..responses.values import as_object, as_text
 from .call import Call, is_saved
 
@@ -173,6 +175,31 @@ async def chat_pauses(call: Call) -> Sequence[float]:
     times = [message["created_at"] or 0 for message in messages]
     seconds = [time / 1000 if time > _LARGEST_SECONDS else time for time in times]
     return [max(0.0, later - earlier) for earlier, later in pairwise(seconds)]
+
+
+async def people() -> Mapping[str, Person]:
+    """Return all users by their ids, with their groups. Raises StoreUnavailable."""
+    from open_webui.internal.db import get_async_db_context
+    from open_webui.models.groups import Group as HostGroup
+    from open_webui.models.groups import GroupMember
+    from open_webui.models.users import User
+
+    members = sa.select(GroupMember.user_id, HostGroup.id, HostGroup.name)
+    try:
+        async with get_async_db_context() as session:
+            users = (await session.execute(sa.select(User.id, User.name, User.role))).all()
+            found = (
+                await session.execute(members.join(HostGroup, HostGroup.id == GroupMember.group_id))
+            ).all()
+    except SQLAlchemyError as error:
+        raise StoreUnavailable("The users cannot be read.", detail=type(error).__name__) from error
+    groups: dict[str, tuple[Group, ...]] = {}
+    for user_id, *group in found:
+        groups[user_id] = (*groups.get(user_id, ()), Group(*group))
+    return {
+        user_id: Person(name or user_id, is_admin=role == "admin", groups=groups.get(user_id, ()))
+        for user_id, name, role in users
+    }
 
 
 async def template_digest(call: Call) -> str:

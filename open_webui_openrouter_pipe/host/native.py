@@ -254,7 +254,13 @@ class NativeWriter:
         """
         usage = {**host_usage(cost.last, whole=cost), "price": f"~{dollars(cost.usage.cost)}"}
         events = [status_event(line)] if line else self._end_wait()
-        return [*events, {"type": "response.completed", "response": {"usage": self._shown(usage)}}]
+        response: dict[str, Any] = {
+            "id": None,
+            "status": "incomplete",
+            "output": [],
+            "usage": self._shown(usage),
+        }
+        return [*events, {"type": "response.completed", "response": response}]
 
     def _note_cost(self, cost: AnswerCost) -> list[HostEvent]:
         self._cost = cost

@@ -1,4 +1,4 @@
-"""Messages without our markers: in the text, in the items, and beside the reasoning. Pure.
+"""Messages without our marks: markers in text, in items and beside reasoning, and how our answers begin. Pure.
 
 The ids of calls stay: they pair calls with their results, whoever has given them.
 """
@@ -15,6 +15,7 @@ from ..history.markers import (
     marker_ulids,
     split_text_by_markers,
 )
+from ..history.reading import ANSWER_MARK
 from ..responses.values import as_list, as_text
 
 Message: TypeAlias = Mapping[str, Any]
@@ -31,13 +32,14 @@ def marker_ids(message: Message) -> Iterator[str]:
 
 
 def without_markers(message: Message, held: Collection[str], *, is_our_answer: bool) -> dict[str, Any] | None:
-    """The message without our markers: those whose artifact is held, and in answers of our models all others too.
+    """The message without our marks; of markers those whose artifact is held, and in answers of our models all others.
 
     What stands in code is an example where its artifact is not held. None where the message has none of ours.
     """
     quoted = {ulid for text in _texts(message) for ulid in code_ulids(text)}
     ours = {ulid for ulid in marker_ids(message) if ulid in held or (is_our_answer and ulid not in quoted)}
-    if not ours and not any(_is_ours(detail, ours) for detail in _details(message)):
+    is_marked = any(ANSWER_MARK in text for text in _texts(message))
+    if not (ours or is_marked or any(_is_ours(detail, ours) for detail in _details(message))):
         return None
     cleaned = dict(message)
     if isinstance(content := message.get("content"), str):
@@ -49,7 +51,7 @@ def without_markers(message: Message, held: Collection[str], *, is_our_answer: b
 
 
 def clean_text(text: str, ulids: set[str]) -> str:
-    """The text without these markers; what stood on two sides of one keeps the larger of the two gaps."""
+    """The text without these markers and our mark; what stood on two sides of a marker keeps the larger of two gaps."""
     kept: list[str] = []
     gap = 0
     for segment in split_text_by_markers(text, ulids):
@@ -59,7 +61,7 @@ def clean_text(text: str, ulids: set[str]) -> str:
         else:
             kept += ["\n" * gap if kept else "", segment.raw]
             gap = 0
-    return "".join(kept)
+    return "".join(kept).replace(ANSWER_MARK, "")
 
 
 def _clean_item(item: dict[str, Any], ulids: set[str]) -> dict[str, Any] | None:
@@ -71,9 +73,9 @@ def _clean_item(item: dict[str, Any], ulids: set[str]) -> dict[str, Any] | None:
     parts, changed = [], False
     for part in _parts(item):
         text = as_text(part.get("text"))
-        is_marked = any(segment.ulids for segment in split_text_by_markers(text, ulids))
-        parts.append({**part, "text": clean_text(text, ulids)} if is_marked else part)
-        changed = changed or is_marked
+        cleaned = clean_text(text, ulids)
+        parts.append({**part, "text": cleaned} if cleaned != text else part)
+        changed = changed or cleaned != text
     if not changed:
         return item
     return {**item, "content": parts} if any(part.get("text") for part in parts) else None

@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from ..errors import (
     AccessDenied,
@@ -30,6 +30,7 @@ from ..errors import (
 )
 from ..ports import Model
 from ..words.lines import notice
+from .advice import default_model, nearest_model
 from .catalog import (
     KEY_PATH,
     MODELS_PATH,
@@ -44,9 +45,10 @@ from .catalog import (
     read_key,
     read_models,
     read_zdr_ids,
+    with_gone,
 )
 from .errors import redact
-from .offer import ZDR, OfferSettings, is_offered, offered_models
+from .offer import ZDR, OfferSettings, gone_models, is_offered, offered_models
 
 STATUS_ID: Final = "status"
 """The id of the entry; OpenRouter's own ids have a slash."""
@@ -146,6 +148,16 @@ def _file(folder: Path | None, kind: str, *names: str) -> Path | None:
     return folder / f"{kind}-{digest.hexdigest()}.json" if folder else None
 
 
+class _Chosen(NamedTuple):
+    """What is offered, and what was before it left the list; by the lists and the choice that this follows from."""
+
+    models: Mapping[str, Model]
+    zdr_ids: object
+    offer: OfferSettings
+    offered: tuple[Model, ...]
+    gone: tuple[Model, ...]
+
+
 class ModelListing:
     """What OpenRouter says to one base URL and one key, and what the administrator offers of it.
 
@@ -182,14 +194,14 @@ class ModelListing:
             return await fetch_list(MODELS_PATH)
 
         models = _file(folder, "models", base_url, api_key)
-        self.rows = LastGood(fetch_models, read_models, start=start, path=models)
+        self.rows = LastGood(fetch_models, read_models, start=start, path=models, join=with_gone)
         zdr = _file(folder, "zdr", base_url)
         self.zdr_ids = LastGood(partial(fetch_list, ZDR_PATH), read_zdr_ids, start=start, path=zdr)
         key = LastGood(
             partial(fetch, KEY_PATH), self._read_key, start=start, fresh_seconds=_KEY_FRESH_SECONDS
         )
         self.key = key if api_key else None
-        self._chosen: tuple[object, object, OfferSettings, tuple[Model, ...]] | None = None
+        self._chosen: _Chosen | None = None
 
     @property
     def models(self) -> Mapping[str, Model]:
@@ -210,10 +222,16 @@ class ModelListing:
         await self.rows.current()
         zdr_ids = await self.zdr_ids.current() if ZDR in offer.filters.words else None
         models, last = self.models, self._chosen
-        if last is None or last[0] is not models or last[1] is not zdr_ids or last[2] != offer:
-            chosen = offered_models(models.values(), offer, zdr_ids=zdr_ids)
-            self._chosen = last = (models, zdr_ids, offer, chosen)
-        return last[3]
+        if last is None or last.models is not models or last.zdr_ids is not zdr_ids or last.offer != offer:
+            listed = [model for model in models.values() if not model.gone_since]
+            chosen = offered_models(listed, offer, zdr_ids=zdr_ids)
+            self._chosen = last = _Chosen(models, zdr_ids, offer, chosen, gone_models(models.values(), offer))
+        return last.offered
+
+    async def gone(self, offer: OfferSettings) -> tuple[Model, ...]:
+        """Return the models that would be offered if OpenRouter listed them still, each with the day since when."""
+        await self.offered(offer)
+        return self._chosen.gone if self._chosen else ()
 
     async def entries(self, offer: OfferSettings) -> list[dict[str, str]]:
         """Return what Open WebUI lists: `id` and `name` of each; first what is wrong, if anything is."""
@@ -235,9 +253,25 @@ class ModelListing:
         asked = (each.refresh(max_age_seconds=_REPORT_AGE_SECONDS) for each in (self.rows, self.key) if each)
         if running := {task for task in asked if task}:
             await asyncio.wait(running, timeout=_REPORT_WAIT_SECONDS)
-        count = len(await self.offered(offer))
-        key = self.key.value if self.key else None
-        return self.status(offer, offered=count).answer(key, model_count=count, is_admin=is_admin)
+        offered = await self.offered(offer)
+        count, key = len(offered), self.key.value if self.key else None
+        status = self.status(offer, offered=count)
+        report = status.answer(key, model_count=count, is_admin=is_admin)
+        proposed = default_model(offered) if is_admin and status.kind in _WITH_MODELS else None
+        if proposed is None:
+            return report
+        price = (proposed.prices.input or 0.0) * 1_000_000
+        facts = {"name": proposed.name, "input": price, "tokens": proposed.context_tokens}
+        proposal = notice(
+            "sentences", first=notice("default_needed"), second=notice("default_proposed", **facts)
+        )
+        return notice("joined", lines=(report, proposal), separator="\n\n")
+
+    async def replacement(self, gone: Model, offer: OfferSettings) -> str:
+        """Return the answer of the entry of a model that is not listed any more: which one to take."""
+        nearest = nearest_model(gone, await self.offered(offer))
+        name = "model_gone_take" if nearest else "model_gone_none"
+        return notice(name, name=gone.name, date=gone.gone_since, other=nearest.name if nearest else "")
 
     def status(self, offer: OfferSettings, *, offered: int) -> Status:
         """Return how things stand with so many models offered: of several troubles the first to solve."""

@@ -130,12 +130,23 @@ def offered_models(
         for model, row in _variants_of(variant, chosen_ids, known):
             if _passes(row, offer.filters, zdr_ids) and (model.is_free or FREE not in offer.filters.words):
                 offered.setdefault(model.id, model)
-    return tuple(
-        replace(model, name=notice("model_expires", name=model.name, date=model.expires))
-        if model.expires
-        else model
-        for model in sorted(offered.values(), key=_order)
-    )
+    return tuple(map(_as_shown, sorted(offered.values(), key=_order)))
+
+
+def gone_models(models: Iterable[Model], offer: OfferSettings) -> tuple[Model, ...]:
+    """Return what would be offered of the models that are listed no more, but for what only lists of today say."""
+    words = offer.filters.words - {ZDR, NEWEST}
+    offer = replace(offer, filters=replace(offer.filters, words=words))
+    gone = offered_models((model for model in models if model.gone_since), offer, zdr_ids=None)
+    return tuple(model for model in gone if model.gone_since)  # of a preset alone nothing is known
+
+
+def _as_shown(model: Model) -> Model:
+    if model.gone_since:
+        return replace(model, name=notice("model_gone", name=model.name))
+    if model.expires:
+        return replace(model, name=notice("model_expires", name=model.name, date=model.expires))
+    return model
 
 
 def is_offered(model_id: str, patterns: Sequence[str]) -> bool:

@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
-from ..errors import SpendingDeclined, SpendingLimitReached, StoreError
+from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
 from ..money.audit import Bill, sent_bill
 from ..money.limits import (
     AccountLimit,
@@ -261,9 +261,15 @@ class SpendingServices:
         if not under:
             return None
         try:
-            return nearest(under, await self.ledger.sums([each.account for each in under]))
+            return nearest(under, await self.ledger.sums([each.account for each in under], under[0].zone))
         except StoreError as error:
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
+
+    def note_failure(self, error: Exception, model: str, accounts: Sequence[str]) -> None:
+        """Count what a call has failed by in these accounts; a question that was declined is no failure."""
+        kind = error.kind if isinstance(error, PipeError) else "other"
+        if accounts and not isinstance(error, SpendingDeclined):
+            self.ledger.write(Bill(model=model, failure=kind, accounts=tuple(accounts)))
 
     def limit_line(self, name: str, state: AccountLimit, zone: str) -> str:
         """Return a line about a limit: whose it is, how large, and when its period ends."""
@@ -273,7 +279,7 @@ class SpendingServices:
             whose=notice(f"limit_of_{'user' if limit.scope == 'each' else limit.scope}", group=limit.group),
             amount=dollars(limit.dollars),
             period=notice(f"period_{limit.period}"),
-            when=time_text(period_end(limit.period, now), now, zone),
+            when=time_text(period_end(limit.period, now, state.zone), now, zone),
         )
 
 
@@ -471,6 +477,10 @@ class Spending:
         return LastRequest(
             digests, origin.model, row_id, prices, rule, usage, was_read_once=False, sent_seconds=now_seconds
         )
+
+    def note_failure(self, error: Exception) -> None:
+        """Count what the call has failed by."""
+        self.services.note_failure(error, self.origin.model, self.payer.accounts)
 
     def note_summary(self, bill: Bill) -> None:
         """Have what a request for a summary has cost written into the ledger."""

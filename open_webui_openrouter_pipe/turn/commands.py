@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from typing import assert_never
 
 from ..context.report import (
     ChatCost,
@@ -21,8 +21,10 @@ from ..context.report import (
     report_context,
     reported_summaries,
 )
+from ..context.spending import SpendingReport, spending_page, spending_text
 from ..conversation.conversation import Conversation
 from ..conversation.slash import (
+    COMMANDS,
     Aim,
     Command,
     Compact,
@@ -33,6 +35,8 @@ from ..conversation.slash import (
     SetAim,
     ShowContext,
     ShowCost,
+    ShowSpending,
+    Unknown,
     commanded_aims,
     covers,
 )
@@ -46,16 +50,14 @@ from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
 
-_NAMES: Final = ("context", "cost", "compact", "restore", "discard", "aim")
-"""The commands that the help lists, each by the line `help_{name}`."""
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CommandRunner:
     """Answers the commands of one call of the host.
 
     `model` is the name that users see, `only_draws` says that it does not write; `read_record` returns what is known of
-    the chat's requests, `read_cost` what they have cost, `page` draws a report as a page, a summary may take
+    the chat's requests, `read_cost` what they have cost, `read_spending` what was spent in a period, `page` draws a
+    report as a page, a summary may take
     `wait_seconds`, and the user reads `language`.
     """
 
@@ -66,6 +68,7 @@ class CommandRunner:
     read_cost: Callable[[], Awaitable[ChatCost]]
     model: str
     wait_seconds: float
+    read_spending: Callable[[str], Awaitable[SpendingReport]]
     only_draws: bool = False
     page: Callable[[ContextReport, Say], str] | None = None
     language: Language = ENGLISH
@@ -88,30 +91,36 @@ class CommandRunner:
     async def _text(self, command: Command, conversation: Conversation) -> str:
         match command:
             case ShowContext():
-                text = await self._context(conversation)
-            case ShowCost():
-                text = cost_text(await self.read_cost(), speaker(self.language))
+                return await self._context(conversation)
+            case ShowCost() | ShowSpending():
+                return await self._spent(command)
             case Compact():
-                text = await self._compact(command, conversation)
+                return await self._compact(command, conversation)
             case Restore():
-                text = await self._restore(command, conversation)
+                return await self._restore(command, conversation)
             case Discard():
-                text = await self._discard(command, conversation)
+                return await self._discard(command, conversation)
+            case _:
+                return self._said(command, conversation)
+
+    def _said(self, command: SetAim | Help | Misused | Unknown, conversation: Conversation) -> str:
+        """The answer to a command that nothing needs to be read for."""
+        match command:
             case SetAim(aim):
                 name = "aim_kept" if aim == self._aim(_before(conversation)) else "aim_set"
-                text = notice(name, aim=aim)
+                return notice(name, aim=aim)
             case Help():
-                text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
+                return notice("joined", lines=tuple(self._help(conversation)), separator="\n")
             case Misused(name):
-                usage = notice(f"help_{name}" if name in _NAMES else "help_title")
-                text = notice("command_misused", name=name, usage=usage)
+                return notice("command_misused", name=name, usage=notice(f"help_{name}"))
+            case Unknown(name, nearest):
+                return notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
             case _:
                 assert_never(command)
-        return text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
         yield from (notice("help_title"), "")
-        yield from (notice("list_item", line=notice(f"help_{name}")) for name in _NAMES)
+        yield from (notice("list_item", line=notice(f"help_{name}")) for name in COMMANDS)
         yield from ("", notice("help_aim_now", aim=self._aim(conversation)))
         if self.only_draws:
             yield from ("", notice("help_drawing"))
@@ -135,6 +144,22 @@ class CommandRunner:
             return context_text(report, say, folded=bool(page)), page
 
         text, page = await asyncio.to_thread(draw)  # a long chat takes longer than the event loop may wait
+        if page:
+            await self.channel.put(Embed(page))
+        return text
+
+    async def _spent(self, command: ShowCost | ShowSpending) -> str:
+        """What the chat has cost, or what was spent in a period."""
+        say = speaker(self.language)
+        if isinstance(command, ShowCost):
+            return cost_text(await self.read_cost(), say)
+        report = await self.read_spending(command.period)
+
+        def draw() -> tuple[str, str]:
+            page = spending_page(report, say) if self.page else ""
+            return spending_text(report, say, folded=bool(page)), page
+
+        text, page = await asyncio.to_thread(draw)
         if page:
             await self.channel.put(Embed(page))
         return text

@@ -40,6 +40,8 @@ LARGE_ITEMS: Final = 200
 LARGE_CHARACTERS: Final = 200_000
 """From here on a chat that was never counted takes longer than the event loop may wait (about 10 ms)."""
 
+NOTABLE_TOOL_TOKENS: Final = 2_000
+"""From here on an administrator is told what the host's built-in tools take."""
 SMALLER_SHARE: Final = 0.75
 """Of a rejected request's tokens: what the next attempt may have, before it is shortened to well below that."""
 
@@ -121,6 +123,13 @@ class Fitter:
             self.services.record(self.origin, rejected_bill(self.terms.model.id, overflow))
             raise
         await self.report(conversation, fitted, notify, known=known)
+        if (
+            self.origin.is_admin
+            and self.origin.chat_id
+            and len(conversation.turns) == 1
+            and self.terms.recorded
+        ):
+            await self._report_tools(fitted, notify)
         return fitted
 
     async def preview(self, conversation: Conversation) -> Plan:
@@ -151,6 +160,13 @@ class Fitter:
             lines.append(reason)
         for line in lines:
             await notify(Notice(line))
+
+    async def _report_tools(self, fitted: Plan, notify: Show) -> None:
+        """Say once in a chat what it costs that nobody has switched the host's tools off."""
+        if (tokens := fitted.optional_tool_tokens) >= NOTABLE_TOOL_TOKENS:
+            lines = {"built-in tools": notice("builtin_tools", tokens=about(tokens))}
+            for line in self.services.memory.new_lines(self.origin.user_id, self.origin.chat_id, lines):
+                await notify(Notice(line))
 
     async def _fit(self, conversation: Conversation, notify: Show) -> tuple[Plan, Collection[ReductionKind]]:
         """Plan once; and once more after required summaries have been written, with those that arrived.

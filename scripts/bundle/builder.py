@@ -11,7 +11,7 @@ import base64
 import json
 import re
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ PIPE = Function("openrouter", "OpenRouter", "Every OpenRouter model, over the Re
 MAINTENANCE = Function(
     "openrouter_maintenance",
     "OpenRouter maintenance",
-    "Moves chats to the function openrouter, and removes what it leaves behind",
+    "Moves chats to the function openrouter, updates it, and removes what it leaves behind",
     ".maintenance.pipe",
 )
 
@@ -106,7 +106,12 @@ def part_of(package: Package, entry: str) -> Package:
     """The modules that one of the package's needs, as a package of its own; `entry` as in `Function`.
 
     The other files of their folders come with them. The package's own `__init__`, which imports everything, is omitted.
+    Without an entry it is everything but the maintenance function, which has a file of its own.
     """
+    if not entry:
+        folder = MAINTENANCE.entry.strip(".").partition(".")[0]
+        files = {path: text for path, text in package.files.items() if not path.startswith(f"{folder}/")}
+        return replace(package, files=files)
     needed: dict[str, str] = {"__init__.py": '"""Part of a package."""\n'}
     waiting = [_path_of(package, entry.strip(".").split("."))]
     while waiting:

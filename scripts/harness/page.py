@@ -164,6 +164,9 @@ class Page:
         self.attached: Sequence[Json] = ()
         """To the first message."""
         self.parameters: Mapping[str, Any] = {}
+        self.builtin_tools: Sequence[str] = ()
+        """Those of the tools that are the host's own."""
+        self.metadata: Mapping[str, Any] = {}
         self.max_rounds = _MAX_ROUNDS
         """Of a question."""
         self.turns: list[tuple[str, Answer]] = []
@@ -229,7 +232,9 @@ class Page:
             yield event
 
     async def _call(self, body: Json, task: str | None = None) -> Any:
-        metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
+        metadata: Json = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
+        metadata["tools"] = {name: {"type": "builtin"} for name in self.builtin_tools}
+        metadata |= self.metadata
         return await self._pipe.pipe(body, __user__=self.user, __metadata__=metadata, __task__=task)
 
     async def _round(self, answer: Answer) -> None:

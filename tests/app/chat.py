@@ -28,7 +28,7 @@ from tests.support.audited import audited
 from tests.support.long_chats import words
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from pathlib import Path
 
     from open_webui_openrouter_pipe.host.call import Call
@@ -118,6 +118,7 @@ class Chat:
     asks: Callable[[str, str], Awaitable[bool | None]] | None = None
     language: Language | None = None
     """That of the page."""
+    names: Callable[[], Coroutine[Any, Any, None]] | None = None
 
     def call(self, *, task: str | None = None, **parameters: Any) -> Call:
         """What the host passes for the messages so far, or for a task about them."""
@@ -130,7 +131,7 @@ class Chat:
         ids = {"chat_id": self.chat_id, "message_id": None if task else f"message-{len(self.messages)}"}
         user = {"id": self.user_id, "role": self.role}
         call = read_call(body, user=user, metadata={**ids, **self.metadata}, task=task, ask=self.asks)
-        return replace(call, language=self.language)
+        return replace(call, language=self.language, name_chat=self.names)
 
     async def ask(self, text: str, **parameters: Any) -> Answer:
         """Send a question, with these parameters in its body, and return the whole answer."""

@@ -132,7 +132,7 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
         answer = await new_chat().ask("two")
     tables = [each.split("openrouter_pipe_")[1].split()[0] for each in statements]
     assert (len(answer.marked), tables.count("artifact")) == (1, 1)
-    assert {*tables} == {"artifact", "audit", "calibration", "ledger", "spending"}
+    assert {*tables} == {"artifact", "audit", "calibration", "ledger", "usage"}
 
 
 async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: StandIn) -> None:

@@ -25,7 +25,11 @@ STATUS_LINES = [
     notice("lacking_facts", count=3, tokens=12_000),
     notice("lacking_clipped", count=4),
     notice("attachments_unread_image", count=1),
-    notice("document_as_excerpts", name="minutes.docx", reason=notice("attachment_kind", kind="DOCX")),
+    notice(
+        "document_as_excerpts",
+        name="minutes.docx",
+        reason=notice("attachment_kind", kind=notice("kind_word")),
+    ),
     notice("images_omitted", count=2),
     notice("answer_at_output_limit"),
     notice("artifacts_missing", count=2, details=notice("artifacts_not_found", count=2)),

@@ -51,6 +51,7 @@ NAMES: Mapping[str, Any] = {
 }
 FORMS: Mapping[str, Callable[[Any], Any]] = {
     "optional_tools": tuple,
+    "builtin_tools": frozenset,
     "written_prompts": tuple,
     "latest_document_ids": tuple,
     "documents": lambda found: tuple(AttachedFile(*each) for each in found),

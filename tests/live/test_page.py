@@ -150,7 +150,7 @@ def test_tools_prompts_and_commands(admin: Account, page: Browser, standin: Stan
     page.find(*field).send_keys(Keys.ENTER)
     page.wait_for_text("The same as text")  # folded, below the page
     page.screenshot("command-context")
-    assert "/compact" in say(page, "/help")
+    assert "/summarize" in say(page, "/help")
     assert standin.responses == []
     for name in prompts:
         admin.api.delete(f"/api/v1/prompts/id/{name}/delete")
@@ -273,7 +273,7 @@ def test_money_is_shown_asked_about_and_limited(
 def test_what_a_provider_is_paid_is_shown(
     admin: Account, page: Browser, standin: StandIn, valves: Valves
 ) -> None:
-    """Where its own key is in the OpenRouter account: in the line, in the stored usage, and in `/context`."""
+    """Where its own key is in the OpenRouter account: in the line, the stored usage, `/context` and `/spending`."""
     valves(COST_LINE="cost")
     begin(page, "Stand-in: own key")
     say(page, words(900, 1))
@@ -289,6 +289,18 @@ def test_what_a_provider_is_paid_is_shown(
     page.wait(lambda: "at your provider so far" in page.find(By.TAG_NAME, "body").text)
     page.driver.switch_to.default_content()
     page.screenshot("money-at-the-provider-context")
+    say(page, "/spending")
+    frames = (By.CSS_SELECTOR, "[id*='-embeds-'] iframe")
+    page.wait(lambda: len(page.driver.find_elements(*frames)) == 2)
+    page.driver.switch_to.frame(page.driver.find_elements(*frames)[1])
+    page.wait(lambda: "By user" in page.find(By.TAG_NAME, "body").text)
+    spent = page.find(By.TAG_NAME, "body").text
+    assert spent.startswith("Spending of all users")
+    assert admin.api.get("/api/v1/auths/")["name"] in spent
+    assert "at your provider" in spent
+    page.driver.switch_to.default_content()
+    assert "<details>" not in page.last_message()
+    page.screenshot("money-spending")
     _, answer = admin.ask("openrouter.standin/own-key", "And stored?")
     billed = answers(standin)[-1].usage or {}
     paid = billed["cost_details"]["upstream_inference_cost"]

@@ -145,9 +145,10 @@ def test_a_wait_is_seen_and_gone(page: Browser, standin: StandIn) -> None:
     """While a busy provider is waited for; then nothing of it stands above the answer."""
     page.new_chat()
     page.pick_model("Stand-in: script")
-    standin.script("error=429 retry_after=4")
+    standin.script("error=429 retry_after=6")
+    page.click(By.ID, "chat-input")
     page.find(By.ID, "chat-input").send_keys("Wait for me", Keys.ENTER)
-    page.wait(lambda: "trying again" in page.last_message())
+    page.wait(lambda: "trying again" in page.last_message(), 60)
     page.screenshot("quiet-wait")
     page.wait_for_answer()
     assert page.driver.find_elements(*STATUS) == []

@@ -152,15 +152,18 @@ def test_what_a_preset_sets_is_sent_and_a_user_replaces_nothing_of_it(
 
 
 def test_tasks_see_neither_markers_nor_commands(admin: Account, standin: StandIn) -> None:
-    """They have no tools and no thinking; a chat that begins with a command has it as its title, and costs none."""
+    """They have no tools and no thinking; a chat that begins with a command, for free, is then named by a question."""
     with admin.session() as tab:
         tasks = dict.fromkeys(("title_generation", "tags_generation", "follow_up_generation"), True)
         fields: Json = {"session_id": tab.id, "background_tasks": tasks}
         sent, _ = admin.ask(MODEL, "/help", **fields)
         tab.wait_for("chat:title")
         assert (admin.chat(sent.chat_id)["title"], standin.responses) == ("/help", [])
-        admin.ask(MODEL, "one", after=sent, **fields)
+        later = {**fields, "background_tasks": {"follow_up_generation": True}}  # as the page has them
+        admin.ask(MODEL, "one", after=sent, **later)
         tab.wait_for("chat:message:follow_ups", 2)
+        tab.wait_for("chat:title", 2)
+        assert admin.chat(sent.chat_id)["title"] == "One"
         admin.ask(MODEL, "two", **fields)
         tab.wait_for("chat:message:follow_ups", 3)
         tab.wait_for("chat:tags", 2)

@@ -10,6 +10,7 @@ from open_webui_openrouter_pipe.openrouter.offer import (
     FILTER_WORDS,
     Filters,
     OfferSettings,
+    gone_models,
     offered_models,
     read_filters,
     read_variants,
@@ -59,6 +60,21 @@ def test_the_newest_of_each_family_is_offered() -> None:
     assert ids(offer(filters="newest"), *listed) == ["a/m-3", "a/n-2", "a/m-2-mini", "b/m-10"]
     assert ids(offer(filters="newest, tools"), *listed) == ["a/m-2"]
     assert ids(offer("!a/m-3", "newest"), *listed)[0] == "a/m-2"
+
+
+def test_what_left_the_list_is_what_would_be_offered() -> None:
+    """By the patterns, the filters but those that need lists of today, and with its variants; named as withdrawn."""
+    old = {"gone_since": "2026-11-01", "pricing": PAID, "supported_parameters": ["tools"], "created": 5}
+    wire = {"data": [row("a/m-2", created=9)], "gone": [row("a/m-1", **old), row("b/n", **old)]}
+    listed = (read_models(wire) or {}).values()
+
+    def found(*valves: str) -> list[tuple[str, str]]:
+        return [(model.id, model.name) for model in gone_models(listed, offer(*valves))]
+
+    gone = [("a/m-1", "a: m-1 (withdrawn)"), ("a/m-1:nitro", "a: m-1 (nitro) (withdrawn)")]
+    assert found("*", "newest, zdr, tools, price<=2", "a/*:nitro") == [*gone, ("b/n", "b: n (withdrawn)")]
+    assert found("!b/*", "", "a/*:nitro, @preset/x") == gone
+    assert (found("*", "price<=1"), found("*", "free"), found("*", "unknown")) == ([], [], [])
 
 
 def test_a_variant_is_what_its_model_is() -> None:

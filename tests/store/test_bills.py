@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
+from collections import defaultdict
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
-from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums, Limit
+from open_webui_openrouter_pipe.money.limits import EPOCH, AccountLimit, AccountSums, Limit
 from open_webui_openrouter_pipe.planning.plan import Step
 from open_webui_openrouter_pipe.store.beside import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
@@ -101,6 +105,56 @@ async def test_a_bill_of_a_provider_alone_is_written(database: Database) -> None
     assert await ledger.sums(["user:ada"]) == {"user:ada": AccountSums(provider_day=1.0, provider_month=1.0)}
 
 
+CLOCKS_CHANGE = datetime(2026, 10, 25, 1, tzinfo=UTC).timestamp()
+"""In Berlin."""
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kathmandu", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("account", ["", "user:a"])
+async def test_usage_is_added_up_by_each_column(database: Database, zone: str, account: str) -> None:
+    """Of users alone, in the days of any zone; what has failed is counted apart, a summary without a text is not."""
+    there, dice = ZoneInfo(zone), random.Random(zone)
+    last = datetime.fromtimestamp(CLOCKS_CHANGE, there).date()
+    days = (last - timedelta(days=2), last)
+    expected: dict[str, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    of_limits: dict[str, list[float]] = defaultdict(lambda: [0, 0])
+    for _ in range(90):
+        midnight = datetime(last.year, last.month, last.day - dice.choice((-1, 0, 1, 1, 2, 20)), tzinfo=there)
+        seconds = int(midnight.timestamp()) + dice.randint(-2 * 3600, 4 * 3600)
+        user, model, failure = dice.choice("ab"), dice.choice("mn"), dice.choice(("", "", "", "rate"))
+        bill = replace(BILL, accounts=(f"user:{user}", "all"), model=model, failure=failure)
+        bill = replace(bill, purpose=dice.choice(("answer", "answer", "summary")))
+        await write(ledger_at(database, seconds), bill)
+        day = datetime.fromtimestamp(seconds, there).date()
+        failed = failure if bill.purpose == "answer" else ""
+        if account and account != f"user:{user}":
+            continue
+        if days[0] <= day <= days[1]:
+            number = (day - EPOCH).days
+            row: list[tuple[str, Any]] = [("failure", failed)]
+            if not failed:
+                columns = {"day": number, "account": f"user:{user}", "model": model}
+                row = [*columns.items(), ("row", tuple(columns.values()))]
+            for by, value in row:
+                expected[by][value][0] += bill.requests
+                expected[by][value][1] += bill.cost
+        if not failed and day.replace(day=1) == last.replace(day=1) and day <= last:
+            of_limits[f"user:{user}"][0] += (day == last) * bill.provider_cost
+            of_limits[f"user:{user}"][1] += bill.cost
+    found: dict[str, dict[Any, list[float]]] = defaultdict(dict)
+    limits = {}
+    for each in await ledger_at(database).usage(days, there, account):
+        key = (each.day, each.account, each.model) if each.by == "row" else getattr(each, each.by)
+        if each.requests:
+            found[each.by][key] = [each.requests, each.cost]
+        if each.by == "account":
+            limits[each.account] = [each.provider_day, each.month_cost]
+        assert isinstance(each.requests, int)
+    assert {*expected} == {"day", "account", "model", "failure", "row"}
+    assert found == expected
+    assert limits == of_limits
+
+
 async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     """And so does a release, at no cost."""
     ledger = ledger_at(database)
@@ -146,15 +200,18 @@ async def test_a_hold_of_a_worker_that_died_ends_by_itself(database: Database) -
 
 
 async def test_bills_survive_what_is_deleted(database: Database) -> None:
-    """A chat's row goes with its chat or user; what limits go by stays for two months, whoever is deleted."""
+    """A chat's row goes with its chat or user; what limits and reports go by stays for 400 days, whoever is deleted."""
     await write(ledger_at(database, AGED), BILL, replace(BILL, user_id="eve", accounts=("user:eve",)))
+    earlier = {"account": "all", "day": AGED // DAY_SECONDS, "cost": 4.0}
+    await database.change(database.tables.spending.insert(), [earlier])
     host = FakeHost(users={"ada"}, chats=set())
     await sweep(database, host)
     assert await ledger_at(database).of_chat("ada", "chat-1") == ChatSpending()
     assert await ledger_at(database).of_chat("eve", "chat-1") == ChatSpending()
-    assert len(await database.fetch(database.tables.spending.select())) == 3
-    await sweep(database, host, now=AGED + (KEPT_SPENDING_DAYS + 1) * DAY_SECONDS)
-    assert await database.fetch(database.tables.spending.select()) == []
+    usage, spending = database.tables.usage, database.tables.spending
+    for days, left in ((0, [3, 1]), (KEPT_SPENDING_DAYS - 1, [3, 1]), (KEPT_SPENDING_DAYS + 1, [0, 0])):
+        await sweep(database, host, now=AGED + days * DAY_SECONDS)
+        assert [len(await database.fetch(table.select())) for table in (usage, spending)] == left
 
 
 async def test_of_many_at_once_one_goes_beyond(database: Database) -> None:

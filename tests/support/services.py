@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import date
 from typing import TYPE_CHECKING
 from unittest.mock import AsyncMock, Mock
 
 from open_webui_openrouter_pipe.context.report import ChatCost, ChatRecord
+from open_webui_openrouter_pipe.context.spending import SpendingReport, report_spending
 from open_webui_openrouter_pipe.turn.bill import Payer, Spending, SpendingServices, SpendingSettings
 from open_webui_openrouter_pipe.turn.fit import PlannerServices
 from open_webui_openrouter_pipe.turn.memory import Memory
@@ -60,6 +62,12 @@ async def no_template() -> str:
 async def read_nothing(_plan: Plan) -> ChatRecord:
     """Nothing is known of a chat's requests."""
     return ChatRecord(0)
+
+
+async def spend_nothing(_period: str) -> SpendingReport:
+    """Nothing was spent on a day."""
+    days = (date(2026, 11, 28), date(2026, 11, 28))
+    return report_spending((), {}, days=days, zone="UTC", of_all=False)
 
 
 class ShownNotices:
