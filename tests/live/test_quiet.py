@@ -145,10 +145,10 @@ def test_a_wait_is_seen_and_gone(page: Browser, standin: StandIn) -> None:
     """While a busy provider is waited for; then nothing of it stands above the answer."""
     page.new_chat()
     page.pick_model("Stand-in: script")
-    standin.script("error=429 retry_after=6")
+    standin.script("error=429 retry_after=25")
     page.click(By.ID, "chat-input")
     page.find(By.ID, "chat-input").send_keys("Wait for me", Keys.ENTER)
-    page.wait(lambda: "trying again" in page.last_message(), 60)
+    page.wait(lambda: "trying again" in page.last_message(), 30)
     page.screenshot("quiet-wait")
     page.wait_for_answer()
     assert page.driver.find_elements(*STATUS) == []
@@ -168,6 +168,5 @@ def test_who_stops_an_answer_is_told_what_it_has_cost(page: Browser, valves: Val
     page.driver.refresh()
     page.wait(lambda: "stopped; about $" in page.last_message())
     page.send("/cost")
-    assert "This chat has cost $" in page.wait_for_answer()
-    page.wait_for_text("stopped answers")
+    page.wait_for_text("This chat has cost $")
     page.screenshot("quiet-cost-command")
