@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.live, pytest.mark.browser, pytest.mark.usefixtures("ad
 
 NAME, TINY = "OpenAI: GPT-5.2", "openrouter.mistralai/mistral-small-8k"
 DESKTOP, PHONE = (1280, 900), (390, 844)
+ANSWER_AND_TASKS = 4
+"""The requests of a chat's first message: with its title, its tags, and suggestions."""
 STATUS = (By.CSS_SELECTOR, "button[aria-label='Toggle status history']")
 FIGURES = (By.CSS_SELECTOR, "button[id^='info-']")
 PRICE = re.compile(r"\$[\d.]+")
@@ -145,7 +147,9 @@ def test_a_wait_is_seen_and_gone(page: Browser, standin: StandIn) -> None:
     """While a busy provider is waited for; then nothing of it stands above the answer."""
     page.new_chat()
     page.pick_model("Stand-in: script")
-    standin.script("error=429 retry_after=25")
+    page.send("Hello")
+    page.wait(lambda: len(standin.responses) == ANSWER_AND_TASKS)
+    standin.script("error=429 retry_after=8")
     page.click(By.ID, "chat-input")
     page.find(By.ID, "chat-input").send_keys("Wait for me", Keys.ENTER)
     page.wait(lambda: "trying again" in page.last_message(), 30)
