@@ -19,7 +19,7 @@ from ..money.audit import ChatSpending
 from ..money.prefix import BreakCause
 from ..money.prices import dollars
 from ..planning.detail import DetailLevel
-from ..planning.plan import Plan
+from ..planning.plan import Plan, Reduction
 from ..planning.simulate import BreakReason
 from ..summaries.prompt import turn_text
 from ..summaries.summary import render_part, render_state
@@ -51,9 +51,11 @@ MAX_LISTED_TURNS: Final = 60
 TEXT_CHARACTERS: Final = 80
 _READ_CHARACTERS: Final = 2_000
 _CAUSES: Final = frozenset((*get_args(BreakReason), *get_args(BreakCause)))
-_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>()#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
+_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
 _NUMBERED: Final = re.compile(r"^(\d+)\.", re.MULTILINE)
 """Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading."""
+_ENTITIES: Final = {"[": "&#91;", "]": "&#93;", "\\": "&#92;"}
+"""What the page would take for the beginning of a formula with a backslash before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class ContextReport:
     trigger_tokens: int = 0
     builtin_tokens: int = 0
     """What the host's tools take that nobody has chosen."""
+    lacking_tools: Reduction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
         record.cost if record.cost and record.cost.requests else None,
         int(trigger_tokens) if is_known and by_size and is_pruned and aim == "faithful" else 0,
         plan.optional_tool_tokens,
+        next((each for each in plan.reductions if each.kind == "tools"), None),
     )
 
 
@@ -180,7 +184,7 @@ def _parts(plan: Plan) -> Mapping[PartName, int]:
     """Return the tokens of each part, media apart from all others."""
     parts, cutoffs, conversation = plan.parts, plan.cutoffs, plan.conversation
     counter = parts.counter
-    tools = [tool for tool in conversation.tools if tool.get("name") not in plan.unoffered_tools]
+    tools = [tool for tool in conversation.tools if tool.get("name") not in plan.absent_tools]
     summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
     found: dict[PartName, int] = dict.fromkeys(PARTS, 0)
     found["system"] = _text_tokens(counter, [*conversation.instructions, *conversation.volatile])
@@ -308,11 +312,12 @@ def break_cells(each: ReportedBreak, say: Say) -> tuple[str, str, str]:
 
 def aim_line(report: ContextReport, say: Say) -> str:
     """Return what the chat is sent by, why room is free, and what tools take that nobody has chosen."""
-    trigger, tools = report.trigger_tokens, report.builtin_tokens
+    trigger, tools, lacking = report.trigger_tokens, report.builtin_tokens, report.lacking_tools
     lines = [
         say(f"context_aim_{report.aim}"),
         say("context_trigger", tokens=trigger) if trigger else "",
         say("context_builtin_tools", tokens=tools) if tools else "",
+        say("lacking_tools", count=lacking.count, tokens=lacking.tokens) if lacking else "",
     ]
     return " ".join(filter(None, lines))
 
@@ -355,7 +360,8 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return text as Markdown shows it as it is."""
-    return _NUMBERED.sub(r"\1\\.", _MARKUP.sub(r"\\\g<0>", text))
+    marked = _MARKUP.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), text)
+    return _NUMBERED.sub(r"\1\\.", marked)
 
 
 def markdown_row(*cells: str) -> str:

@@ -83,3 +83,10 @@ def test_what_tools_take_that_nobody_has_chosen_is_said(tokens: int, said: list[
     """Beside the aim, where there are any."""
     text = context_text(replace(SMALL, builtin_tokens=tokens))
     assert re.findall(r"Open WebUI's built-in tools take about [\d,]+ tokens", text) == said
+
+
+def test_tools_that_are_left_out_are_not_counted() -> None:
+    """They are named instead."""
+    found = report("12 turns builtin 6000 chosen 200 window=16384")
+    assert found.builtin_tokens == 0
+    assert "Built-in tools left out for want of room: 1, about 6,001 tokens." in context_text(found)
