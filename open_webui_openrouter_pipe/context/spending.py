@@ -250,12 +250,12 @@ def _lines(report: SpendingReport, say: Say) -> tuple[str, list[str]]:
 def spending_text(report: SpendingReport, say: Say = notice, *, folded: bool = False) -> str:
     """Return the report as Markdown, in the words that `say` returns; `folded` beside a page of it."""
     title, lines = _lines(report, say)
-    parts = [f"**{title}**", *map(_money, lines)]
+    parts = [f"**{title}**", *lines]
     for listed in _tables(report, say):
         rows = [markdown_row(*map(say, listed.columns))]
         rows.append(markdown_row("---", *["---:"] * (len(listed.columns) - 1)))
         rows += [
-            markdown_row(plain(name.words), *(_money(each.words) for each in cells))
+            markdown_row(plain(name.words), *(each.words for each in cells))
             for name, *cells in listed.rows[:MAX_TEXT_ROWS]
         ]
         if len(listed.rows) > MAX_TEXT_ROWS:
@@ -265,13 +265,8 @@ def spending_text(report: SpendingReport, say: Say = notice, *, folded: bool = F
     if not folded:
         return text
     # behind the mark that an answer begins with, Open WebUI reads no tag
-    sum_line, label = _money(lines[1]), say("context_as_text")
+    sum_line, label = lines[1], say("context_as_text")
     return f"{sum_line}\n\n<details>\n<summary>{label}</summary>\n\n{text}\n\n</details>"
-
-
-def _money(words: str) -> str:
-    """Return words without a dollar sign that begins a formula."""
-    return words.replace("$", r"\$")
 
 
 # --- the page -------------------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ yet. Two commands do something at once: one has summaries written, the other has
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from ..context.report import (
     ChatCost,
@@ -50,6 +51,9 @@ from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
 
+_SHOWN_OTHERWISE: Final = re.compile(r"(?<!\\)\$|(?<=^- \d)\.|(?<=^- \d\d)\.", re.MULTILINE)
+"""What the page would take for a formula: money twice in a paragraph. And for a list in a list: the day of a month."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CommandRunner:
@@ -83,7 +87,8 @@ class CommandRunner:
         started, mark, *_ = answer_of(ANSWER_MARK, item_id)
         await self.channel.put(started)
         await self.channel.put(mark)
-        text = in_language(await self._text(command, conversation), self.language)
+        said = in_language(await self._text(command, conversation), self.language)
+        text = _SHOWN_OTHERWISE.sub(r"\\\g<0>", said)
         await self.channel.put(TextDelta(0, 0, text))
         *_, finished, end = answer_of(f"{ANSWER_MARK}{text}", item_id)
         await self.channel.put(finished)

@@ -26,6 +26,7 @@ from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
 from open_webui_openrouter_pipe.valves import UserValves
+from open_webui_openrouter_pipe.words.lines import LANGUAGES
 from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks.long_chats import forecast_errors, within_share
 from scripts.harness.page import Page, PipeInProcess
@@ -194,14 +195,16 @@ async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None
 async def test_a_command_says_what_a_chat_has_cost(user: User, standin: StandIn) -> None:
     """In all, by day and model, and what of it no answer was; the command itself costs nothing."""
     user.in_zone("Europe/Berlin")
-    assert "has cost $0 so far (requests: 0)" in (await user.ask("/cost")).text
+    assert "has cost \\$0 so far (requests: 0)" in (await user.ask("/cost")).text
     for model in (MODEL, MODEL, CLAUDE):
         user.model = model
         await user.lines(LONG)
     await user.title()
     total = await user.settled()
     await user.app.worker.own.audit.idle()
-    whole, *listed = filter(None, (await user.ask("/cost")).text.splitlines())
+    text = (await user.ask("/cost")).text
+    assert not re.search(r"(?<!\\)\$", text)  # two of them would be a formula
+    whole, *listed = filter(None, text.replace("\\$", "$").splitlines())
     assert f"This chat has cost {dollars(total.cost)} so far (requests: 4)." in whole
     *days, others, after = listed
     found = [re.fullmatch(r"- \d+ \w+, (.+): \$([\d.]+) \(requests: (\d)\)", day) for day in days]
@@ -211,6 +214,11 @@ async def test_a_command_says_what_a_chat_has_cost(user: User, standin: StandIn)
     }
     assert re.fullmatch(r"- titles, stopped answers and the like: \$[\d.]+", others)
     assert re.fullmatch(r"- next message from \$[\d.]+ \(\$[\d.]+ after [\w: ]+\)", after)
+    user.language = LANGUAGES["de"]
+    assert re.search(
+        r"^- \d+\\\. \w+, ", (await user.ask("/cost")).text, re.MULTILINE
+    )  # or it would be a list
+    user.language = None
     assert len(standin.responses) == 4
     user.begin("temporary:1")
     assert "temporary chat" in (await user.ask("/cost")).text

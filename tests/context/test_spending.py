@@ -132,7 +132,7 @@ def test_what_was_lost_by_caching_has_a_sign() -> None:
         zone="UTC",
         of_all=False,
     )
-    assert "| \u2212\\$0.50 |" in spending_text(report)
+    assert "| \u2212$0.50 |" in spending_text(report)
     assert 'data-n="-0.5"' in spending_page(report)
 
 
