@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
 from .money.audit import Bill
+from .money.limits import find_zone
 from .money.prices import NO_PRICES
 from .openrouter import controls
 from .openrouter.controls import cheapest_lifetime
@@ -38,7 +40,7 @@ from .planning.recall import without_tools
 from .ports import Model, Responses, Show
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
-from .turn.bill import CostCeiling, Spending, zone_of
+from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
 from .turn.fit import Fitter, FitTerms
@@ -178,7 +180,7 @@ class Assembly:
         own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
         if not spending.chat_id:
             return ChatCost(None)
-        days = await own.audit.costs(*owner, zone_of(spending.zone))
+        days = await own.audit.costs(*owner, find_zone(spending.zone) or UTC)
         named = [(day, spending.name_of(model), cost) for day, model, cost in days]
         return ChatCost(await own.ledger.of_chat(*owner), named, *spending.next_cost())
 

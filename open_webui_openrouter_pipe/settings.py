@@ -49,13 +49,14 @@ from .valves import (
     OWN_KEY_PURPOSE,
     PROTECTIONS,
     USER_PERMISSIONS,
+    Advanced,
     AllValves,
     Quantization,
     UserValves,
     Valves,
-    admin_takes,
     combined,
     refused_user_valves,
+    takes,
 )
 from .words.lines import notice
 
@@ -311,28 +312,33 @@ def _wrong_texts(valves: AllValves, limits: SpendingLimits) -> Iterator[Problem]
     """What is wrong with texts, as far as that shows without OpenRouter's list and the host's."""
     yield from _wrong_key(valves.API_KEY, valves.BASE_URL)
     for word, meant in read_filters(_words(valves.MODEL_FILTERS)).unknown[:MOST_PROBLEMS]:
-        yield unknown_word("MODEL_FILTERS", word, near=meant, takes=admin_takes("MODEL_FILTERS"))
+        yield unknown_word("MODEL_FILTERS", word, near=meant, takes=_takes("MODEL_FILTERS"))
     for part in limits.unreadable[:MOST_PROBLEMS]:
         what = notice("problem_limit", part=quoted(part.text))
-        yield Problem("SPENDING_LIMITS", what, admin_takes("SPENDING_LIMITS"))
+        yield Problem("SPENDING_LIMITS", what, _takes("SPENDING_LIMITS"))
     if any(len(each) < MIN_PASSPHRASE_CHARACTERS for each in _passphrases(valves)):
         yield Problem(
             "ARTIFACT_ENCRYPTION_KEY", notice("problem_passphrase", count=MIN_PASSPHRASE_CHARACTERS)
         )
     for word in read_variants(_words(valves.VARIANTS))[1][:MOST_PROBLEMS]:
-        yield unknown_word("VARIANTS", word, takes=admin_takes("VARIANTS"))
+        yield unknown_word("VARIANTS", word, takes=_takes("VARIANTS"))
     hosts = [word for word in _words(valves.DOWNLOAD_HOSTS) if not _HOST.fullmatch(word)]
     for word in hosts[:MOST_PROBLEMS]:
         near = "".join(_HOST.findall(word.partition("//")[2] or word)[:1])
-        yield unknown_word("DOWNLOAD_HOSTS", word, near=near, takes=admin_takes("DOWNLOAD_HOSTS"))
+        yield unknown_word("DOWNLOAD_HOSTS", word, near=near, takes=_takes("DOWNLOAD_HOSTS"))
     if (zone := valves.TIME_ZONE) and find_zone(zone) is None:
         near = nearest(zone, available_timezones())
-        yield unknown_word("TIME_ZONE", zone, near=near, takes=admin_takes("TIME_ZONE"))
+        yield unknown_word("TIME_ZONE", zone, near=near, takes=_takes("TIME_ZONE"))
     for name, known in _KNOWN_WORDS.items():
         lower = {*map(str.lower, known)}
         words = [word for word in _words(getattr(valves, name)) if word.lower() not in lower]
         for word in words[:MOST_PROBLEMS]:
-            yield unknown_word(name, word, near=nearest(word, known), takes=admin_takes(name))
+            yield unknown_word(name, word, near=nearest(word, known), takes=_takes(name))
+
+
+def _takes(name: str) -> str:
+    """The line about what a valve of the administrator's takes."""
+    return takes(Advanced if name in Advanced.model_fields else Valves, name)
 
 
 def unknown_groups(groups: Mapping[str, Sequence[str]], known: Collection[str]) -> Iterator[Problem]:
@@ -341,7 +347,7 @@ def unknown_groups(groups: Mapping[str, Sequence[str]], known: Collection[str]) 
         words = [*known, *((PRIVATE, PUBLIC) if valve == "NEW_MODEL_ACCESS" else ())]
         for name in [name for name in names if name not in known][:MOST_PROBLEMS]:
             near = "" if name in words else nearest(name, words)
-            yield unknown_word(valve, name, near=near, takes=admin_takes(valve))
+            yield unknown_word(valve, name, near=near, takes=_takes(valve))
 
 
 def _wrong_key(key: str, base_url: str) -> Iterator[Problem]:
@@ -398,7 +404,7 @@ def _named(valves: AllValves) -> tuple[NamedModels, ...]:
     }
     ids = {name: _words(getattr(valves, name)) for name in ("FALLBACK_MODELS", "SUMMARY_MODEL")}
     return tuple(
-        NamedModels(valve, tuple(names), admin_takes(valve), valve in patterns)
+        NamedModels(valve, tuple(names), _takes(valve), valve in patterns)
         for valve, names in {**patterns, **ids}.items()
         if names
     )

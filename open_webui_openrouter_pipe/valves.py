@@ -203,11 +203,6 @@ def takes(model: type[BaseModel], name: str) -> str:
     return example(found[1] if found else field.default)
 
 
-def admin_takes(name: str) -> str:
-    """Return the line about what a valve of the administrator's takes."""
-    return takes(Advanced if name in Advanced.model_fields else Valves, name)
-
-
 def _symbols(field: FieldInfo) -> str:
     """The range of a number as every language writes it."""
     signs = (

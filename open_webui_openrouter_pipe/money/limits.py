@@ -29,6 +29,8 @@ Counts = Literal["both", "openrouter"]
 """What a limit counts: what OpenRouter is paid, or also what providers are."""
 
 EVERYBODY: Final = "all"
+_ZONE_CHARACTERS: Final = 64
+"""More than any name of the IANA's has."""
 USER: Final = "user:"
 """What the account of a user begins with; their id follows."""
 NEAR_SHARE: Final = 0.8
@@ -231,6 +233,8 @@ def may_begin(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) ->
 
 def find_zone(name: str) -> tzinfo | None:
     """Return the time zone of a name of the IANA's, UTC for "", and None where there is none."""
+    if len(name) > _ZONE_CHARACTERS:  # of many slashes Python makes many folders
+        return None
     try:
         return UTC if name in {"", "UTC"} else ZoneInfo(name)
     except (KeyError, ValueError, OSError):

@@ -14,12 +14,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
-from zoneinfo import ZoneInfo
 
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
@@ -30,6 +29,7 @@ from ..money.limits import (
     Group,
     SpendingLimits,
     accounts_of,
+    find_zone,
     limits_of,
     nearest,
     period_end,
@@ -604,17 +604,9 @@ def answer_key(origin: RequestOrigin) -> bytes:
     return cache_key(origin.user_id, f"{origin.chat_id}\n{origin.message_id}")
 
 
-def zone_of(name: str) -> tzinfo:
-    """Return a time zone by its IANA name; UTC where it is not known."""
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (KeyError, ValueError, OSError):
-        return UTC
-
-
 def time_text(when: datetime, now_seconds: float, zone: str) -> str:
     """Write a time as a clock at the user shows it; in UTC, and marked as such, where the zone is not known."""
-    local = zone_of(zone)
+    local = find_zone(zone) or UTC
     there, now = when.astimezone(local), datetime.fromtimestamp(now_seconds, local)
     clock = f"{there:%H:%M}" if local is not UTC else f"{there:%H:%M} UTC"
     if there.date() == now.date():
