@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
 from open_webui_openrouter_pipe.host.model_rows import ModelRowSettings, write_model_rows
 from open_webui_openrouter_pipe.host.platform import platform
 from open_webui_openrouter_pipe.host.switches import SWITCHES, switched_on
