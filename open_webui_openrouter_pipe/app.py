@@ -21,9 +21,17 @@ from .errors import ModelNotFound, PipeError
 from .host.call import Call
 from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
-from .host.lookups import Records, chat_pauses, people, quoted_calls, template_digest
+from .host.lookups import (
+    Records,
+    chat_pauses,
+    group_names,
+    groups_of,
+    people,
+    quoted_calls,
+    template_digest,
+)
 from .host.model_rows import admin_parameters
-from .host.platform import group_names, groups_of, platform, replace_user_valve
+from .host.platform import platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .money.limits import accounts_of
 from .openrouter.listing import STATUS_ID

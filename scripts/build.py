@@ -48,7 +48,7 @@ def build(
     content = builder.read_package(PACKAGE, links)
     files = {STUB: builder.stub(content)}
     for function in (PIPE, MAINTENANCE):
-        part = builder.part_of(content, function.entry)
+        part = builder.part_of(content, function)
         text = write(part, function)
         files |= {
             f"{function.id}.py": text,
@@ -81,7 +81,7 @@ def write_manifest(target: Path, *, links: dict[str, str]) -> None:
         }
         for path in paths
     }
-    about = builder.manifest_fields(builder.part_of(builder.read_package(PACKAGE, links), PIPE.entry), PIPE)
+    about = builder.manifest_fields(builder.part_of(builder.read_package(PACKAGE, links), PIPE), PIPE)
     (target / MANIFEST).write_text(json.dumps({**about, "files": files}, indent=1) + "\n", "utf-8")
 
 

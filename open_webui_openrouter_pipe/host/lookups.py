@@ -1,4 +1,4 @@
-"""What the host's own tables say of users, chats and prompts. Reads, and never writes.
+"""What the host's own tables say of users, groups, chats and prompts. Reads, and never writes.
 
 Source: `models/users.py`, `models/chats.py`, `models/chat_messages.py`, `main.py: chat_completion` (a model's prompt
 goes before that of all models) and `functions.py` of Open WebUI 0.12. Archived chats are chats. A clone, a fork and an
@@ -200,6 +200,27 @@ async def people() -> Mapping[str, Person]:
         user_id: Person(name or user_id, is_admin=role == "admin", groups=groups.get(user_id, ()))
         for user_id, name, role in users
     }
+
+
+async def group_names() -> list[str] | None:
+    """Return the names of all groups, None where the host does not say them."""
+    from open_webui.models.groups import Groups
+
+    try:
+        return [group.name for group in await Groups.get_all_groups()]
+    except Exception as error:  # noqa: BLE001 - whatever the host raises: they are looked up for a hint alone
+        _log.warning("the groups cannot be read: %s", type(error).__name__)
+        return None
+
+
+async def groups_of(user_id: str) -> list[Group]:
+    """Return a user's groups. Raises StoreUnavailable."""
+    from open_webui.models.groups import Groups
+
+    try:
+        return [Group(group.id, group.name) for group in await Groups.get_groups_by_member_id(user_id)]
+    except Exception as error:  # whatever the host raises
+        raise StoreUnavailable("The groups of a user cannot be read.", detail=repr(error)) from error
 
 
 async def template_digest(call: Call) -> str:

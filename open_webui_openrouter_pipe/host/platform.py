@@ -1,4 +1,4 @@
-"""What Open WebUI itself runs on and shares: database, Redis, secret key, data folder, groups, a user's stored valves.
+"""What Open WebUI itself runs on and shares: database, Redis, secret key, data folder, functions, users' valves.
 
 All of it stays the host's: nothing here is closed. The host's Redis (a plain one, behind Sentinel, or a cluster) is
 connected when it is first used. Everything is imported when it is asked for. Where the host has no secret key, one of
@@ -22,8 +22,6 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from ..errors import StoreUnavailable
-from ..money.limits import Group
 from ..responses.values import as_object
 
 SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
@@ -162,24 +160,3 @@ async def loaded_function(request: Any, function_id: str) -> Any:
     except Exception as error:  # noqa: BLE001 - its code may raise anything
         _log.warning("the function %s cannot be loaded: %s", function_id, type(error).__name__)
         return None
-
-
-async def group_names() -> list[str] | None:
-    """Return the names of all groups, None where the host does not say them."""
-    from open_webui.models.groups import Groups
-
-    try:
-        return [group.name for group in await Groups.get_all_groups()]
-    except Exception as error:  # noqa: BLE001 - whatever the host raises: they are looked up for a hint alone
-        _log.warning("the groups cannot be read: %s", type(error).__name__)
-        return None
-
-
-async def groups_of(user_id: str) -> list[Group]:
-    """Return a user's groups. Raises StoreUnavailable."""
-    from open_webui.models.groups import Groups
-
-    try:
-        return [Group(group.id, group.name) for group in await Groups.get_groups_by_member_id(user_id)]
-    except Exception as error:  # whatever the host raises
-        raise StoreUnavailable("The groups of a user cannot be read.", detail=repr(error)) from error

@@ -1,24 +1,28 @@
 """Messages without our marks: markers in text, in items and beside reasoning, and how our answers begin. Pure.
 
-The ids of calls stay: they pair calls with their results, whoever has given them.
+The ids of calls stay: they pair calls with their results, whoever has given them. So do the lines about an answer, of
+which people have read the text: they are items of a type without our name, which Open WebUI draws just the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..history.markers import (
+    ANSWER_MARK,
     PHASE_TYPE,
     REFERENCE_TYPE,
     code_ulids,
     marker_ulids,
     split_text_by_markers,
 )
-from ..history.reading import ANSWER_MARK
 from ..responses.values import as_list, as_text
 
 Message: TypeAlias = Mapping[str, Any]
+
+_OUR_TYPES: Final = "openrouter_pipe."
+"""How the types of our own items begin."""
 
 
 def marker_ids(message: Message) -> Iterator[str]:
@@ -39,7 +43,8 @@ def without_markers(message: Message, held: Collection[str], *, is_our_answer: b
     quoted = {ulid for text in _texts(message) for ulid in code_ulids(text)}
     ours = {ulid for ulid in marker_ids(message) if ulid in held or (is_our_answer and ulid not in quoted)}
     is_marked = any(ANSWER_MARK in text for text in _texts(message))
-    if not (ours or is_marked or any(_is_ours(detail, ours) for detail in _details(message))):
+    has_lines = any(_has_our_type(item) for item in _objects(message.get("output")))
+    if not (ours or is_marked or has_lines or any(_is_ours(detail, ours) for detail in _details(message))):
         return None
     cleaned = dict(message)
     if isinstance(content := message.get("content"), str):
@@ -66,6 +71,8 @@ def clean_text(text: str, ulids: set[str]) -> str:
 
 def _clean_item(item: dict[str, Any], ulids: set[str]) -> dict[str, Any] | None:
     """The item without the markers; None for one that held nothing else."""
+    if _has_our_type(item):
+        return {**item, "type": as_text(item["type"]).removeprefix(_OUR_TYPES)}
     if "reasoning_details" in item:
         kept = [each for each in _objects(item["reasoning_details"]) if not _is_ours(each, ulids)]
         others = {key: value for key, value in item.items() if key != "reasoning_details"}
@@ -99,6 +106,10 @@ def _details(message: Message) -> Iterator[dict[str, Any]]:
 
 def _objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in as_list(value) if isinstance(each, dict)]
+
+
+def _has_our_type(item: Mapping[str, Any]) -> bool:
+    return as_text(item.get("type")).startswith(_OUR_TYPES)
 
 
 def _is_ours(detail: Mapping[str, Any], ulids: set[str]) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ..history.reading import ANSWER_MARK
+from ..history.markers import ANSWER_MARK
 from ..host.platform import SharedRedis
 from ..responses.values import as_object
 from .cleaning import marker_ids, without_markers

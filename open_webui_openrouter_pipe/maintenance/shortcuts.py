@@ -38,9 +38,11 @@ class Filter:
         self.toggle = True
         self.icon = "data:image/svg+xml,{icon}"
 
-    def inlet(self, body: dict) -> dict:
-        held = body.get("openrouter_pipe")
-        body["openrouter_pipe"] = {{**(held if isinstance(held, dict) else {{}}), "{valve}": "{value}"}}
+    def inlet(self, body: dict, __model__: dict | None = None) -> dict:
+        # A connection, to which a preset may have gone over, would pass on what it does not know.
+        if "pipe" in (__model__ or {{}}):
+            held = body.get("openrouter_pipe")
+            body["openrouter_pipe"] = {{**(held if isinstance(held, dict) else {{}}), "{valve}": "{value}"}}
         return body
 '''
 _SVG: Final = (

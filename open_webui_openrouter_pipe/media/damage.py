@@ -58,6 +58,8 @@ def _is_damaged_image(content: bytes) -> bool:
             elif image.width * image.height <= _MAX_DRAWN_PIXELS:
                 image.draft("RGB", (1, 1))  # as small as a JPEG allows, for speed
                 image.load()
+    except Image.DecompressionBombError:  # larger still: Pillow does not even open it
+        return False
     except Exception:  # noqa: BLE001 - whatever a hostile file makes it raise
         return True
     return False

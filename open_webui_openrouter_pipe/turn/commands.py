@@ -41,7 +41,7 @@ from ..conversation.slash import (
     commanded_aims,
     covers,
 )
-from ..history.reading import ANSWER_MARK
+from ..history.markers import ANSWER_MARK
 from ..money.prices import dollars
 from ..planning.detail import DetailLevel
 from ..planning.plan import Plan

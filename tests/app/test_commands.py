@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
 from tests.app.chat import LATE, NewChat, app_on, stored_summaries
 from tests.support.long_chats import (
     input_texts,

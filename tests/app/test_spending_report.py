@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
 from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.money.limits import Group, Person
 from open_webui_openrouter_pipe.ports import Embed, Failed

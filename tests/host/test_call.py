@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.history.markers import serialize_marker
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK, serialize_marker
 from open_webui_openrouter_pipe.host.call import AttachedFile, Call, Source, read_call
 from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
 from tests.support.rows import rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
 from open_webui_openrouter_pipe.host.model_rows import ModelRowSettings, write_model_rows
 from open_webui_openrouter_pipe.host.platform import platform
 from open_webui_openrouter_pipe.host.switches import SWITCHES, switched_on
@@ -60,12 +60,16 @@ def test_rows_name_the_switches_that_change_something(seen: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: switch.name)
 def test_a_filter_notes_the_valve_that_its_switch_stands_for(seen: dict[str, Any], switch: Any) -> None:
-    """In the host's own loader it is a toggle with an icon; beside others, whatever a caller wrote before."""
-    is_toggle, icon, *bodies = told(seen, "filters")[switch.id]
+    """In the host's own loader it is a toggle with an icon; beside others, whatever a caller wrote before.
+
+    A preset that goes over to a connection, which would pass on a field of ours, sends none.
+    """
+    is_toggle, icon, *bodies, of_connection, unknown = told(seen, "filters")[switch.id]
     assert (is_toggle, icon.startswith("data:image/svg+xml,%3Csvg ")) == (True, True)
     noted = {switch.valve: switch.value}
     assert bodies == [{"openrouter_pipe": noted}, {"openrouter_pipe": {"x": 1, **noted}}]
     assert [switched_on(body["openrouter_pipe"]) for body in bodies] == [(switch,), (switch,)]
+    assert of_connection == unknown == {}
 
 
 @pytest.mark.parametrize("given", ["yes", None, {"WEB_SEARCH": "off"}, {"API_KEY": "x"}, {"WEB_SEARCH": []}])
@@ -156,7 +160,11 @@ async def filters() -> dict[str, list[Any]]:
     found = {}
     for name in SHORTCUTS:
         module = (await load_function_module_by_id(name))[0]
-        bodies = [module.inlet(body) for body in ({"openrouter_pipe": "x"}, {"openrouter_pipe": {"x": 1}})]
+        bodies = [
+            module.inlet(body, {"pipe": {"type": "pipe"}})
+            for body in ({"openrouter_pipe": "x"}, {"openrouter_pipe": {"x": 1}})
+        ]
+        bodies += [module.inlet({}, {"id": "gpt"}), module.inlet({})]
         found[name] = [module.toggle, module.icon, *bodies]
     return found
 

@@ -15,12 +15,10 @@ import sqlalchemy as sa
 from redis import Redis
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.host.lookups import people
+from open_webui_openrouter_pipe.host.lookups import group_names, groups_of, people
 from open_webui_openrouter_pipe.host.platform import (
     SECRET_FILE,
     SharedRedis,
-    group_names,
-    groups_of,
     own_secret,
     platform,
     replace_user_valve,

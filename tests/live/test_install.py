@@ -267,7 +267,7 @@ class Releases:
         self.admin, self.folder, self.key = admin, folder, folder / "key.pem"
         self.public_key = build.new_key(self.key)
         package, line = builder.read_package(PACKAGE), '__version__ = "{}"'
-        maintenance = builder.part_of(package, builder.MAINTENANCE.entry)
+        maintenance = builder.part_of(package, builder.MAINTENANCE)
         own = builder.pack(maintenance, builder.MAINTENANCE)
         admin.api.install_function(builder.MAINTENANCE.id, builder.MAINTENANCE.title, own)
         admin.api.models()

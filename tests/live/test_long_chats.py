@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from open_webui_openrouter_pipe.history.markers import erase_markers
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK, erase_markers
 from scripts.harness.openwebui import Account, OpenWebUI, Sent
 from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest

@@ -36,7 +36,7 @@ FETCH = "const [path, done] = arguments; fetch(path).then(answer => done(answer.
 @pytest.fixture
 def maintenance(admin: Account) -> Iterator[str]:
     """The function for maintenance, which is deleted after the test; no recording runs then."""
-    part = builder.part_of(builder.read_package(PACKAGE), builder.MAINTENANCE.entry)
+    part = builder.part_of(builder.read_package(PACKAGE), builder.MAINTENANCE)
     admin.api.install_function(MAINTENANCE, NAME, builder.pack(part, builder.MAINTENANCE))
     model = next(name for name in admin.api.models() if name.startswith(f"{MAINTENANCE}"))
     yield model

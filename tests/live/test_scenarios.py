@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from open_webui_openrouter_pipe.history.markers import REFERENCE_TYPE
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK, REFERENCE_TYPE
 from scripts.harness.openwebui import Account, OpenWebUI, Sent
 from scripts.standin import StandIn
 from tests.live.chats import EVERYBODY, copy_of, end_of, preset, repeat, talk

@@ -56,6 +56,14 @@ def test_a_large_image_is_not_drawn() -> None:
     assert not is_damaged(written.getvalue()[:1000], "image/gif")
 
 
+def test_an_image_that_is_too_large_to_be_opened_is_not_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow refuses more than twice its limit of pixels, as a camera with 200 megapixels has them."""
+    monkeypatch.setattr(pytest.importorskip("PIL.Image"), "MAX_IMAGE_PIXELS", 1)
+    for form in ("png", "jpeg", "gif", "webp"):
+        content = written_by("PIL.Image", form)
+        assert not is_damaged(content, media_type_of(content)), form
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
