@@ -163,6 +163,7 @@ def test_what_is_gone_is_hidden_until_it_is_back() -> None:
     assert changed(shown, FIELDS) == ROW
     by_admin = edited(hidden=True)
     assert [updated_row(by_admin, fields) for fields in (gone, FIELDS)] == [None, None]
+    assert "hidden" not in changed(hidden, {}).meta  # also where nothing is written into rows any longer
 
 
 def test_a_row_that_was_there_before_is_only_filled_up() -> None:
