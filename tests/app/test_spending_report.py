@@ -205,7 +205,8 @@ async def test_what_fails_is_counted_by_kind(app: App, standin: StandIn) -> None
     await app.worker.own.ledger.idle()
     usage = app.worker.host.database.tables.usage.c
     failed = sa.select(usage.account).where(usage.failure != "").distinct()
-    assert await app.worker.host.database.fetch(failed) == [("user:ada",)]  # limits go by none
+    found = await app.worker.host.database.fetch(failed)
+    assert [row.account for row in found] == ["user:ada"]  # limits go by none
     text, _ = await asked(chat_of(app, standin, "root"))
     assert table_rows(text, "Errors") == [
         "The provider's rate limit | 2",
