@@ -35,6 +35,7 @@ from .host.wording import StatusLines
 from .media.choice import Documents, ImageSelection, PdfEngine
 from .money.limits import Counts
 from .openrouter.client import DEFAULT_BASE_URL
+from .openrouter.errors import redact
 from .openrouter.problems import (
     MOST_PROBLEMS,
     Problem,
@@ -547,9 +548,10 @@ def changed_valves(valves: Valves) -> dict[str, str]:
         advanced = _read_object(stored.get("ADVANCED", ""))
         stored = {**{name: value for name, value in stored.items() if name != "ADVANCED"}, **advanced}
     fields: Mapping[str, FieldInfo] = {**Advanced.model_fields, **Valves.model_fields}
-    keys = _marked(Valves, "input")
+    keys, unread = _marked(Valves, "input"), {"ADVANCED", *(stored.keys() - fields.keys())}
+    # what is not a valve's own value may be a key that was put in the wrong place
     return {
-        name: "\u2026" if name in keys else str(value)
+        name: "\u2026" if name in keys else redact(str(value)) if name in unread else str(value)
         for name, value in stored.items()
         if name not in fields or value != fields[name].default
     }

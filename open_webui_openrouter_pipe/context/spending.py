@@ -76,11 +76,15 @@ class SpendingReport:
 
 
 def days_of(period: str, today: date) -> tuple[date, date]:
-    """Return the first and the last day of a period: a month such as "2026-10", or so many days up to today."""
+    """Return the first and the last day of a period: a month such as "2026-10", or so many days up to today.
+
+    This month ends with today.
+    """
     year, _, month = period.partition("-")
     if month:
         first = date(int(year), int(month), 1)
-        return first, next_month(first) - timedelta(days=1)
+        last = next_month(first) - timedelta(days=1)
+        return first, today if first <= today < last else last
     return today - timedelta(days=int(period) - 1), today
 
 

@@ -180,7 +180,7 @@ def updated_row(row: RowInfo, fields: Mapping[str, Any]) -> RowInfo | None:
     What was hidden by us is shown again once its fields do not hide it.
     """
     written, meta = as_object(row.meta.get(WRITTEN)), row.meta
-    if _HIDDEN in written and _HIDDEN not in fields:
+    if shows_again := _HIDDEN in written and _HIDDEN not in fields:
         meta = {name: value for name, value in meta.items() if name != _HIDDEN}
         written = {name: value for name, value in written.items() if name != _HIDDEN}
     ours = {name: value for name, value in fields.items() if _is_ours(row, name, written.get(name))}
@@ -194,7 +194,7 @@ def updated_row(row: RowInfo, fields: Mapping[str, Any]) -> RowInfo | None:
         WRITTEN: {**written, **{name: _digest(value) for name, value in ours.items()}},
     }
     updated = RowInfo(ours.get(_NAME, row.name), meta)
-    return updated if ours and updated != row else None
+    return updated if (ours or shows_again) and updated != row else None
 
 
 def _is_ours(row: RowInfo, name: str, written: str | None) -> bool:

@@ -239,7 +239,12 @@ class ModelListing:
         names = (model_id, plain, base, base.removeprefix("~"), f"~{base}")
         found = next(filter(None, map(self.models.get, names)), None)
         dated = (row for row in self.models.values() if row.canonical_id in {plain, base} - {""})
-        return found or min(dated, key=lambda row: len(row.id), default=None)
+        return found or min(dated, key=lambda row: (row.gone_since, len(row.id)), default=None)
+
+    def _lists(self, model_id: str) -> bool:
+        """Whether a model is there, and not gone."""
+        model = self.find(model_id)
+        return bool(model and not model.gone_since)
 
     async def offered(self, offer: OfferSettings) -> tuple[Model, ...]:
         """Return the offered models, in the order and with the names that are shown."""
@@ -261,11 +266,12 @@ class ModelListing:
         """Return which of the models that valves name are not there; none while the list is not known."""
         models, last = self.models, self._unmatched
         if last is None or last[0] is not models or last[1] != named:
+            listed = {name: model for name, model in models.items() if not model.gone_since}
             missing = (
-                unknown_word(each.valve, name, near=nearest(name, _names(models)), takes=each.takes)
-                for each in (named if models else ())
+                unknown_word(each.valve, name, near=nearest(name, _names(listed)), takes=each.takes)
+                for each in (named if listed else ())
                 for name in each.names
-                if not (_matches(name.removeprefix("!"), models) if each.are_patterns else self.find(name))
+                if not (_matches(name.removeprefix("!"), listed) if each.are_patterns else self._lists(name))
             )
             self._unmatched = last = (models, named, tuple(islice(missing, MOST_PROBLEMS)))
         return last[2]
@@ -332,7 +338,8 @@ class ModelListing:
             failure = self.zdr_ids.failure
             yield Status("zdr_unknown", failure.since if failure else None)
         if not offered:
-            is_matched = any(is_offered(name, offer.patterns) for name in self.models)
+            listed = [name for name, model in self.models.items() if not model.gone_since]
+            is_matched = any(is_offered(name, offer.patterns) for name in listed)
             yield Status("filtered" if is_matched else "unmatched")
         if self.key and self.key.value and self.key.value.is_used_up:
             yield Status("key_used_up")

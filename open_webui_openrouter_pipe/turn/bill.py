@@ -25,6 +25,7 @@ from ..conversation.conversation import ContentCache, cache_key
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
 from ..money.audit import Bill, sent_bill
 from ..money.limits import (
+    USER,
     AccountLimit,
     Group,
     SpendingLimits,
@@ -266,10 +267,14 @@ class SpendingServices:
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
 
     def note_failure(self, error: Exception, model: str, accounts: Sequence[str]) -> None:
-        """Count what a call has failed by in these accounts; a question that was declined is no failure."""
+        """Count what a call has failed by in that of the accounts which is a user's, as only those are reported.
+
+        A question that was declined is no failure.
+        """
         kind = error.kind if isinstance(error, PipeError) else "other"
-        if accounts and not isinstance(error, SpendingDeclined):
-            self.ledger.write(Bill(model=model, failure=kind, accounts=tuple(accounts)))
+        own = tuple(each for each in accounts if each.startswith(USER))
+        if own and not isinstance(error, SpendingDeclined):
+            self.ledger.write(Bill(model=model, failure=kind, accounts=own))
 
     def limit_line(self, name: str, state: AccountLimit, zone: str) -> str:
         """Return a line about a limit: whose it is, how large, and when its period ends."""

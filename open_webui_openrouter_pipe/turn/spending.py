@@ -39,8 +39,9 @@ class SpendingReader:
         under: Sequence[tuple[str, AccountLimit]] = ()
         if self.limits.limits and days[1] == today:
             under = await asyncio.to_thread(self._under, people)
-        shared = sorted({each.account for _, each in under if not each.account.startswith(USER)})
-        of_shared = await ledger.sums(shared, zone) if shared else {}
+        # of all users, one by one, the report has the sums
+        read = {each.account for _, each in under if not (self.is_admin and each.account.startswith(USER))}
+        sums = await ledger.sums(sorted(read), zone) if read else {}
 
         def report() -> SpendingReport:
             of_users = {
@@ -56,7 +57,7 @@ class SpendingReader:
                 days=days,
                 zone=str(zone),
                 of_all=self.is_admin,
-                limits=_spent(under, {**of_users, **of_shared}),
+                limits=_spent(under, {**of_users, **sums}),
             )
 
         return await asyncio.to_thread(report)

@@ -137,6 +137,11 @@ async def test_a_user_sees_their_own_alone(app: App, standin: StandIn) -> None:
     assert "gone" not in page
     assert "day,model,requests" in page
     assert "Nothing was spent." in (await asked(chat_of(app, standin, "idle")))[0]
+    database = app.worker.host.database
+    earlier = {"account": "user:ada", "day": EVENING // DAY_SECONDS - 1, "cost": 30.0}
+    await database.change(database.tables.spending.insert(), [earlier])  # as an earlier release counts
+    text, _ = await asked(chat_of(app, standin, "ada", SPENDING_LIMITS="user: 90/month"))
+    assert table_rows(text, "Limits") == ["Your spending limit | $34.50 | $90.00 a month | 38.3%"]
 
 
 @pytest.mark.parametrize(
@@ -144,6 +149,7 @@ async def test_a_user_sees_their_own_alone(app: App, standin: StandIn) -> None:
     [
         ("/spending 1", "2026-11-28 to 2026-11-28", "$3.75 for 4"),
         ("/spending 366", "2025-11-28 to 2026-11-28", "$12.75 for 8"),
+        ("/spending 2026-11", "2026-11-01 to 2026-11-28", "$4.75 for 6"),
         ("/Spending 2026-10", "2026-10-01 to 2026-10-31", "$8.00 for 2"),
         ("/spending 2026-02", "2026-02-01 to 2026-02-28", "Nothing was spent."),
     ],
@@ -151,7 +157,7 @@ async def test_a_user_sees_their_own_alone(app: App, standin: StandIn) -> None:
 async def test_a_period_is_a_month_or_so_many_days(
     app: App, standin: StandIn, command: str, period: str, spent: str
 ) -> None:
-    """Limits are of today, and belong to no period before it."""
+    """Limits are of today, with which this month ends, and belong to no period before it."""
     text, _ = await asked(chat_of(app, standin, "root", SPENDING_LIMITS=LIMITS), command)
     assert period in text
     assert spent in text.replace("\\", "")
@@ -197,6 +203,10 @@ async def test_what_fails_is_counted_by_kind(app: App, standin: StandIn) -> None
     stopped = chat_of(app, standin, "ada", SPENDING_LIMITS="user: 1/day")
     assert (await stopped.ask("hello")).error
     await app.worker.own.ledger.idle()
+    usage = app.worker.host.database.tables.usage.c
+    failed = sa.select(usage.account).where(usage.failure != "").distinct()
+    found = await app.worker.host.database.fetch(failed)
+    assert [row.account for row in found] == ["user:ada"]  # limits go by none
     text, _ = await asked(chat_of(app, standin, "root"))
     assert table_rows(text, "Errors") == [
         "The provider's rate limit | 2",

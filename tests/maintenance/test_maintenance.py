@@ -286,6 +286,9 @@ async def test_settings_are_told_by_the_pipe_that_runs(host: Host) -> None:
     assert report.endswith(f"| setting | value |\n|---|---|\n{table}")
     broken = pipe.Valves(ADVANCED='{"RETRY_SECONDS"')
     assert changed_valves(broken) == {"ADVANCED": '{"RETRY_SECONDS"'}
+    key = f"sk-or-v1-{'a1' * 32}"  # in the wrong place
+    for wrong in (f'{{"KEY": "{key}"}}', f"{key}"):
+        assert key not in str(changed_valves(pipe.Valves(ADVANCED=wrong)))
     assert loaded == ["openrouter", "openrouter"]
     older = [await answer(command, host.platform, [], load=each) for each in (load_older, None)]
     assert older == [commands.NO_SETTINGS.format(target="openrouter")] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -77,7 +78,7 @@ def test_an_answer_is_whole() -> None:
 # --- what is listed
 
 
-def listing_of(answers: dict[str, Any], *, has_key: bool = True) -> ModelListing:
+def listing_of(answers: dict[str, Any], *, has_key: bool = True, folder: Path | None = None) -> ModelListing:
     """A listing that fetches these answers by their paths; the test of the key ends only after the list came."""
     listed = asyncio.Event()
 
@@ -88,7 +89,10 @@ def listing_of(answers: dict[str, Any], *, has_key: bool = True) -> ModelListing
         listed.set()
         return answers.get(path, {"data": [{"id": "a/m"}]})
 
-    return ModelListing(fetch, fetch, start=asyncio.create_task, base_url="https://a", api_key="k" * has_key)
+    key = "k" * has_key
+    return ModelListing(
+        fetch, fetch, start=asyncio.create_task, base_url="https://a", api_key=key, folder=folder
+    )
 
 
 @pytest.mark.anyio
@@ -136,6 +140,32 @@ async def test_models_in_valves_that_are_not_in_the_list_are_named() -> None:
         ),
     )
     assert listing.unmatched(NAMED) is listing.unmatched(NAMED)
+
+
+@pytest.mark.anyio
+async def test_a_model_that_is_gone_is_none_that_a_valve_may_name(tmp_path: Path) -> None:
+    """By whatever name; and patterns that only it matches are those that match nothing."""
+    answers: dict[str, Any] = {
+        OWN_MODELS_PATH: {"data": [{"id": "a/m"}, {"id": "a/old", "canonical_slug": "a/m-1"}]}
+    }
+    named = (
+        NamedModels("SUMMARY_MODEL", ("a/old", "a/m-1")),
+        NamedModels("MODELS", ("a/o*",), are_patterns=True),
+    )
+    listing = listing_of(answers, folder=tmp_path)
+    offer = OfferSettings(patterns=("a/old",))
+    assert (await listing.entries(offer), listing.unmatched(named)) == (
+        [{"id": "a/old", "name": "a/old"}],
+        (),
+    )
+    answers[OWN_MODELS_PATH] = {"data": [{"id": "a/m"}, {"id": "a/new", "canonical_slug": "a/m-1"}]}
+    await (listing.rows.refresh(max_age_seconds=0) or pytest.fail("nothing is fetched"))
+    assert [each.what for each in listing.unmatched(named)] == [
+        "`a/old` is not known.",
+        "`a/o*` is not known; did you mean `a/*`?",
+    ]
+    assert [model.id for model in await listing.gone(offer)] == ["a/old"]
+    assert listing.status(offer, offered=0).kind == "unmatched"
 
 
 @pytest.mark.anyio
