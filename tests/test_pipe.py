@@ -106,7 +106,7 @@ HARDER, FASTER, SEARCHED = (
     for each in SWITCHES
     if each.name == name
 )
-REFUSED = "Some of your own settings have no effect, since the administrator does not let users set them: "
+REFUSED = "Settings of yours that only administrators may set have no effect: "
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,9 @@ async def test_who_stops_an_answer_is_handed_its_price(
     usage = answer.events[-1]["response"]["usage"]
     assert usage["price"].startswith("~$0.0")
     assert usage["input_tokens"] > 0
-    assert [line.startswith("stopped; about $0.0") for line in answer.notices] == [True] * is_shown
+    stopped, *costs = answer.notices
+    assert stopped == "Stopped."
+    assert [line.startswith("stopped; about $0.0") for line in costs] == [True] * is_shown
 
 
 async def _close_while_yielding(events: AsyncIterator[Json], _standin: StandIn) -> None:
