@@ -45,7 +45,7 @@ copies it nor reads it aloud, and sends it to no model, for answers, titles and 
 
 FAILED: Final = "failed"
 """What such an item has besides, where it says why there is no whole answer."""
-_ADDRESS: Final = re.compile(r"(https?://[\w./%?&=#~-]*[A-Za-z0-9/])", re.ASCII)
+_ADDRESS: Final = re.compile(r"(https?://[\w.:/%?&=#~-]*[A-Za-z0-9/])", re.ASCII)
 
 _BELOW_AN_ITEM: Final = (Notice, AnswerCost, TextDelta, ItemFinished, ItemAmended)
 """Outputs above which no line is written: they begin no item, and end nothing."""
