@@ -37,7 +37,7 @@ from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
-from .ports import Model, Responses, Show
+from .ports import Model, Notice, Responses, Show
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
 from .turn.bill import CostCeiling, Spending
@@ -85,7 +85,7 @@ class Assembly:
             running = stores.running if call.in_chat else stores.of_one_call()
             store = RunningReasoning(store, running, call.user_message_id or call.message_id)
         ports = Ports(
-            responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self.channel.put),
+            responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self._show_once),
             requests=composer,
             store=store,
             new_id=generate_item_id,
@@ -128,6 +128,13 @@ class Assembly:
 
     def _name_chat(self, name: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.worker.own.start(name())
+
+    async def _show_once(self, line: Notice) -> None:
+        """Show a line about asking again; what a request was changed in is told once in a chat."""
+        call, lines = self.permitted.call, {line.text: line.text}
+        may_be_known = line.done and call.in_chat
+        if not may_be_known or self.worker.memory.new_lines(call.user_id, call.chat_id, lines):
+            await self.channel.put(line)
 
     def _commands(self, composer: Composer, fitter: Fitter, spending: Spending) -> CommandRunner:
         """What answers the user's commands."""

@@ -254,7 +254,8 @@ def _is_moot(messages: Sequence[Any]) -> bool:
 def _has_failed(messages: Sequence[Any]) -> bool:
     """Whether the last answer of a chat, as the host keeps it, says why there is no whole one."""
     items = as_list(as_object(messages[-1]).get("output")) if messages else []
-    return any(as_object(item).get("type") == NOTICE and FAILED in item for item in items)
+    last = as_object(items[-1]) if items else {}  # an answer that failed may have gone on
+    return last.get("type") == NOTICE and FAILED in last
 
 
 def strip_function_prefix(model: str) -> str:

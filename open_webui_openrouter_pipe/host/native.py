@@ -45,7 +45,10 @@ copies it nor reads it aloud, and sends it to no model, for answers, titles and 
 
 FAILED: Final = "failed"
 """What such an item has besides, where it says why there is no whole answer."""
-_ADDRESS: Final = re.compile(r"(https?://[\w./%?&=#~-]*[A-Za-z0-9/])", re.ASCII)
+_ADDRESS: Final = re.compile(r"(https?://[\w.:/%?&=#~-]*[A-Za-z0-9/])", re.ASCII)
+
+_BELOW_AN_ITEM: Final = (Notice, AnswerCost, TextDelta, ItemFinished, ItemAmended)
+"""Outputs above which no line is written: they begin no item, and end nothing."""
 
 UsageShown: TypeAlias = Literal["all", "no_cost", "tokens"]
 """What usage says: everything; nothing of money; of an answer whose model is to be guessed, its tokens alone."""
@@ -200,9 +203,12 @@ class NativeWriter:
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order; often one, sometimes none."""
-        if (self._lines or self._waits) and not isinstance(output, Notice | AnswerCost):
-            return [*self._say(), *self._renderers[type(output)](self, output)]
-        return self._renderers[type(output)](self, output)
+        events: list[HostEvent] = []
+        if self._lines and not isinstance(output, _BELOW_AN_ITEM):
+            events = self._say()
+        elif self._waits and not isinstance(output, Notice | AnswerCost):
+            events = self._end_wait()
+        return [*events, *self._renderers[type(output)](self, output)]
 
     def _notice(self, line: Notice) -> list[HostEvent]:
         """What is to stand in the answer waits for the item that it stands above, or for the end."""

@@ -50,7 +50,7 @@ class TaggedCodeWriter:
 
     def stop(self, line: str) -> list[HostEvent]:
         """Return the events for a user who has stopped the answer."""
-        return self._writer.stop(line)
+        return [self._without_index(event) for event in self._writer.stop(line)]
 
     def _without_index(self, event: HostEvent) -> HostEvent:
         """The same event to a host that has other items before these; an item is known there by its id."""

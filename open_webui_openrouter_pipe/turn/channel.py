@@ -108,7 +108,7 @@ class OutputChannel:
 
     def _watch(self) -> None:
         """Queue a line where one is due, and look again when the next one may be: no delta sets a timer."""
-        if self._waiting_line is None:
+        if self._waiting_line is None or self._closed:
             return
         silent_seconds = self._clock() - self._latest_seconds
         due = SILENT_SECONDS[self._lines :]

@@ -47,7 +47,7 @@ from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..ports import Embed, Notice
 from ..responses.effects import TextDelta, answer_of
-from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
+from ..words.lines import ENGLISH, Language, Say, in_language, is_summarized, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
 
@@ -205,11 +205,12 @@ class CommandRunner:
         return notice("sentences", first=line, second=cost_line)
 
     async def _show(self, line: Notice) -> None:
-        """Show a status line; one about a wait says how long that may take."""
+        """Show a line, but for what the answer itself says; one about a wait says how long that may take."""
         if not line.done:
             text = notice("compact_waiting", line=line.text, seconds=self.wait_seconds)
             line = replace(line, text=text)
-        await self.channel.put(line)
+        if not is_summarized(line.text):
+            await self.channel.put(line)
 
     async def _restore(self, command: Restore, conversation: Conversation) -> str:
         earlier = range(len(conversation.turns) - 1)

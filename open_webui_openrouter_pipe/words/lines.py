@@ -157,6 +157,11 @@ def is_cost(text: str) -> bool:
     return isinstance(text, Line) and text.name == "cost_line"
 
 
+def is_summarized(text: str) -> bool:
+    """Whether the line says what summaries have made of a chat, and nothing went wrong."""
+    return isinstance(text, Line) and text.name in {"summarized", "summarized_cost"}
+
+
 def without_button(text: str) -> str:
     """Return the line for a user who has no button to continue an answer; most lines need none."""
     if isinstance(text, Line) and f"{text.name}.no_button" in ENGLISH.lines:

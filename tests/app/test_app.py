@@ -270,3 +270,21 @@ def test_a_proxy_that_the_environment_names_is_used(monkeypatch: pytest.MonkeyPa
     assert not has_proxy()
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     assert has_proxy()
+
+
+async def test_what_a_model_does_not_take_is_told_once_in_a_chat(tmp_path: Path, standin: StandIn) -> None:
+    """Each request of an answer, and of later ones, is refused and asked again; a task's tells nobody."""
+    refusal = 'error=400 message="max_tokens is too large."'
+    async with app_on(tmp_path) as app:
+        new_chat = NewChat(app, standin)
+        chat = new_chat(role="admin")
+        seen = []
+        for each in (chat, chat, new_chat(role="admin")):
+            standin.script(refusal)
+            task = [{"role": "user", "content": "### Task: a title"}]
+            call = each.call(task="title_generation", messages=task, max_tokens=9000)
+            assert [output async for output in app.answer(call, each.settings)]
+            standin.script(refusal)
+            seen.append((await each.ask("Hello", max_tokens=9000)).notices)
+    line = "The model does not take the parameter max_output_tokens; asked again without it."
+    assert seen == [(line,), (), (line,)]

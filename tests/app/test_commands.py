@@ -36,7 +36,7 @@ def standin(byte_standin: StandIn) -> StandIn:
 
 
 async def test_a_summary_is_written_when_it_is_commanded(long_chat: NewChat, standin: StandIn) -> None:
-    """The answer says what it did and cost; the next request holds it, and writes no other."""
+    """The answer says once what it did and cost; the next request holds it, and writes no other."""
     chat = long_chat().grow(TURNS)
     answer = await chat.ask("/summarize the numbers")
     assert answer.error is None
@@ -45,6 +45,7 @@ async def test_a_summary_is_written_when_it_is_commanded(long_chat: NewChat, sta
     )
     assert "The summaries cost $" in answer.text
     assert answer.notices[0].endswith(" This takes up to 60 seconds.")
+    assert not any("Summarized" in line for line in answer.notices)
     assert all(wish("the numbers") in input_texts(each)[-1] for each in standin.responses)
     await chat.ask_next()
     sent = last_request(standin)

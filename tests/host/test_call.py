@@ -45,6 +45,7 @@ NAMES: Mapping[str, Any] = {
     "USER": {"role": "user", "content": "Why?"},
     "FAILED": {"role": "assistant", "content": "Half.", "output": [{"type": NOTICE, FAILED: True}]},
     "CUT": {"role": "assistant", "content": "Half.", "output": [{"type": NOTICE}, {"type": "message"}]},
+    "RESUMED": {"role": "assistant", "output": [{"type": NOTICE, FAILED: True}, {"type": "message"}]},
     "SAID": {"role": "assistant", "content": "How?"},
     "BUILTIN": {"type": "builtin"},
 }

@@ -140,6 +140,13 @@ def test_a_stop_ends_what_is_shown(given: list[Output], line: str, shown: list[s
     assert hidden == [{"description": "", "done": True, "hidden": True}] * shown.count(None)
 
 
+def test_a_stop_of_tagged_code_adds_its_line_at_the_end() -> None:
+    """The host has items before these, of which an index knows nothing."""
+    writer = TaggedCodeWriter(native(PageWriter), new_id=lambda: "C")
+    (event,) = writer.stop("Stopped.")
+    assert (event["type"], "output_index" in event) == ("response.output_item.added", False)
+
+
 @pytest.mark.live
 @pytest.mark.parametrize(
     ("writer", "outputs"),

@@ -157,3 +157,16 @@ async def test_whoever_stops_draining_ends_the_watch() -> None:
     await outputs.aclose()
     await asyncio.sleep(100)
     assert asked == [8.0]
+
+
+@pytest.mark.skips_time
+async def test_nothing_is_waited_for_once_the_answer_is_whole() -> None:
+    """However long its reader takes with the last of it."""
+    channel = OutputChannel(waiting_line=lambda _, seconds: Notice(f"Wait {seconds}.", done=False))
+    await channel.put(text("a"))
+    channel.close()
+    said = []
+    async for output in channel.drain():
+        said.append(output)
+        await asyncio.sleep(30)
+    assert said == [text("a")]
