@@ -13,6 +13,7 @@ from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.bundle import builder
 from scripts.paths import PACKAGE
+from tests.live.items import statuses
 from tests.live.models import CALL, MODEL, TOOL
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def test_an_administrator_records_what_users_chat(
     page.wait(lambda: "recording this answer" in page.last_message())
     page.screenshot("recorded")
     sent, answer = admin.ask(MODEL, f"{CALL} {SECRET}", tool_ids=[TOOL])
-    assert [each["description"] for each in answer["statusHistory"]].count(LINE) == 1
+    assert statuses(answer).count(LINE) == 1
     _, ended = admin.ask(maintenance, "record stop")
     path = PAGE_PATHS.search(ended["content"])
     assert path is not None, ended["content"]
