@@ -138,7 +138,7 @@ class Pipe:
         language, cost = call.language or ENGLISH, self._running_app().cost_of(call)
         line = notice("answer_stopped") if frozen.status_lines != "none" else ""
         events = writer.stop(in_language(line, language))
-        if cost is None or not isinstance(writer, NativeWriter):
+        if cost is None:
             return events
         is_named = frozen.spending.cost_line != "off" and frozen.store_cost and not call.in_arena
         line = notice("cost_stopped", cost=dollars(cost.usage.cost, cost.usage.provider_cost))

@@ -274,6 +274,8 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(
     assert kept[0] == kept[1]
 
 
+TAGGED = {"params": {"function_calling": "legacy"}, "features": {"code_interpreter": True}}
+"""Of a chat in which the host runs code between tags."""
 BROKEN, UNANSWERED = "[[standin: slow=30]]", "[[standin: delay=0 first=30]] one"
 
 
@@ -292,13 +294,15 @@ async def _stop_while_awaiting(events: AsyncIterator[Json], standin: StandIn) ->
         await task
 
 
+@pytest.mark.parametrize("metadata", [{}, TAGGED])
 @pytest.mark.parametrize("is_shown", [True, False])
 async def test_who_stops_an_answer_is_handed_its_price(
-    pipe: Pipe, standin: StandIn, *, is_shown: bool
+    pipe: Pipe, standin: StandIn, metadata: Json, *, is_shown: bool
 ) -> None:
     """By our own count: for the button in any case, and above the answer where costs stand there."""
     pipe.valves = pipe.valves.model_copy(update={"COST_LINE": "cost" if is_shown else "off"})
     page = Page(pipe, SCRIPTED)
+    page.metadata = metadata
     await _stop_while_awaiting(page.stream(UNANSWERED), standin)
     _, answer = page.turns[-1]
     usage = answer.events[-1]["response"]["usage"]

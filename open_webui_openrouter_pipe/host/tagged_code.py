@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from ..ports import Output
+from ..ports import AnswerCost, Output
 from ..responses.effects import ResponseFinished
 from .native import NOTICE, HostEvent, NativeWriter
 
@@ -51,6 +51,10 @@ class TaggedCodeWriter:
     def stop(self, line: str) -> list[HostEvent]:
         """Return the events for a user who has stopped the answer."""
         return [self._without_index(event) for event in self._writer.stop(line)]
+
+    def stopped(self, cost: AnswerCost, line: str) -> list[HostEvent]:
+        """Return the events about what an answer that was stopped has cost."""
+        return self._writer.stopped(cost, line)  # none of them has an index
 
     def _without_index(self, event: HostEvent) -> HostEvent:
         """The same event to a host that has other items before these; an item is known there by its id."""
