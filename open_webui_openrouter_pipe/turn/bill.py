@@ -19,7 +19,6 @@ from functools import partial
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
-from zoneinfo import ZoneInfo
 
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
@@ -31,6 +30,7 @@ from ..money.limits import (
     Group,
     SpendingLimits,
     accounts_of,
+    find_zone,
     limits_of,
     nearest,
     period_end,
@@ -611,10 +611,7 @@ def answer_key(origin: RequestOrigin) -> bytes:
 
 def zone_of(name: str) -> tzinfo:
     """Return a time zone by its IANA name; UTC where it is not known."""
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (KeyError, ValueError, OSError):
-        return UTC
+    return find_zone(name) or UTC
 
 
 def time_text(when: datetime, now_seconds: float, zone: str) -> str:
