@@ -29,7 +29,7 @@ _NO_PRICE: Final = 1e-9
 def nearest_model(gone: Model, offered: Sequence[Model]) -> Model | None:
     """Return the offered model that is nearest to one: of those that answer in the same form.
 
-    By what it can do, then family, author, and price, and of two that are as near the newer one.
+    What was free stays so; then by what it can do, family, author, and price, and of two that are as near the newer.
     """
     price = gone.prices.input or _NO_PRICE
 
@@ -43,6 +43,7 @@ def nearest_model(gone: Model, offered: Sequence[Model]) -> Model | None:
         )
         octaves = abs(math.log2(max(model.prices.input or 0.0, _NO_PRICE) / max(price, _NO_PRICE)))
         return (
+            gone.is_free and not model.is_free,
             lacking,
             family(model.id) != family(gone.id),
             _author(model) != _author(gone),
@@ -54,7 +55,8 @@ def nearest_model(gone: Model, offered: Sequence[Model]) -> Model | None:
     same_form = [
         model
         for model in offered
-        if (model.writes, model.draws) == (gone.writes, gone.draws) and _is_plain(model)
+        if (model.writes, model.draws) == (gone.writes, gone.draws)
+        and (_is_plain(model) or (gone.is_free and model.id.endswith(":free")))
     ]
     return min(same_form, key=distance, default=None)
 

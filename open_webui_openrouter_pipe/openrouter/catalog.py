@@ -49,6 +49,8 @@ _MAX_FILES: Final = 4
 
 GONE_DAYS: Final = 90
 """How long a model is remembered that is not listed any more."""
+OF_ACCOUNT: Final = "of_account"
+"""In a response of GET /models that is kept: that it has what an account may use, and not all models."""
 _GONE: Final = "gone"
 _GONE_SINCE: Final = "gone_since"
 """Where the kept list of models has the rows that OpenRouter's has no more, each with the day since when."""
@@ -278,7 +280,8 @@ def read_models(wire: Any) -> dict[str, Model] | None:
 def with_gone(wire: Any, kept: Any) -> Any:
     """Return the response of GET /models with the rows that the kept one had and this one has not.
 
-    They have the day of today; those that were missing there before keep theirs, as long as models are remembered.
+    They have the day of today; those that were missing there before keep theirs, as long as models are remembered. What
+    an account may use says nothing about the list of all models, nor that about it.
     """
     response, last, today = as_object(wire), as_object(kept), datetime.now(UTC).date()
     if not has_rows(response):
@@ -286,7 +289,8 @@ def with_gone(wire: Any, kept: Any) -> Any:
     listed = {as_text(as_object(row).get("id")) for row in as_list(response.get("data"))}
     oldest = (today - timedelta(days=GONE_DAYS)).isoformat()
     earlier = [row for row in as_list(last.get(_GONE)) if _day(as_object(row).get(_GONE_SINCE)) > oldest]
-    left = [{**as_object(row), _GONE_SINCE: today.isoformat()} for row in as_list(last.get("data"))]
+    before = as_list(last.get("data")) if response.get(OF_ACCOUNT) == last.get(OF_ACCOUNT) else ()
+    left = [{**as_object(row), _GONE_SINCE: today.isoformat()} for row in before]
     gone = [row for row in (*left, *earlier) if as_text(row.get("id")) not in listed]
     return {**response, _GONE: gone} if gone else response
 

@@ -36,6 +36,7 @@ from .advice import default_model, nearest_model
 from .catalog import (
     KEY_PATH,
     MODELS_PATH,
+    OF_ACCOUNT,
     OWN_MODELS_PATH,
     ZDR_PATH,
     Fetch,
@@ -213,7 +214,7 @@ class ModelListing:
                 with suppress(*_WITHOUT_OWN_LIST):
                     own = await fetch(OWN_MODELS_PATH)
                     if has_rows(own):
-                        return own
+                        return {**own, OF_ACCOUNT: True}
             return await fetch_list(MODELS_PATH)
 
         models = _file(folder, "models", base_url, api_key)

@@ -21,13 +21,12 @@ from ..conversation.budget import Calibration
 from ..conversation.tokens import TokenCounts
 from ..errors import StoreError, StoreUnavailable
 from ..money.audit import AUDIT_COLUMNS, Bill, ChatSpending
+from ..money.limits import QUARTER_SECONDS
 from .database import Database, epoch_seconds
 
 MAX_WAITING_VALUES: Final = 1_000
 
 _BATCH_VALUES: Final = 100
-_QUARTER_SECONDS: Final = 15 * 60
-"""Of no time zone a day begins within one."""
 _CLOSING_SECONDS: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -158,7 +157,7 @@ class AuditLog(BatchWriter[Bill]):
     async def costs(self, user_id: str, chat_id: str, zone: tzinfo) -> list[tuple[date, str, ChatSpending]]:
         """List what a chat's models have cost by the days of a zone, the latest first. Raises StoreError."""
         audit = self._table.c
-        quarter = audit.created // _QUARTER_SECONDS
+        quarter = audit.created // QUARTER_SECONDS
         sums = (sa.func.sum(column) for column in (audit.cost, audit.provider_cost))
         query = (
             sa.select(quarter, audit.model, sa.func.count(), *sums)
@@ -168,7 +167,7 @@ class AuditLog(BatchWriter[Bill]):
         )
         days = dict[tuple[date, str], ChatSpending]()
         for at, model, count, cost, provider in await self._database.read(query):
-            key = datetime.fromtimestamp(at * _QUARTER_SECONDS, zone).date(), model
+            key = datetime.fromtimestamp(at * QUARTER_SECONDS, zone).date(), model
             so_far = days.get(key) or ChatSpending()
             days[key] = replace(
                 so_far,

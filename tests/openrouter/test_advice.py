@@ -52,6 +52,16 @@ def test_the_nearest_model_is_proposed(nearer: Model, farther: Model) -> None:
     assert nearest_model(GONE, [nearer, farther]) == nearest_model(GONE, [farther, nearer]) == nearer
 
 
+def test_what_was_free_is_not_replaced_by_what_costs() -> None:
+    """Not even by itself, as long as anything else like it is free."""
+    gone, free = (
+        replace(like(name, dollars=0), gone_since=day) for name, day in (("x/m:free", "1"), ("y/n:free", ""))
+    )
+    assert nearest_model(gone, [like("x/m"), blind := replace(free, input_modalities=TEXT)]) == blind
+    assert nearest_model(gone, [like("x/m"), like("y/n")]) == like("x/m")
+    assert nearest_model(GONE, [free]) is None
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from open_webui_openrouter_pipe.openrouter import listing as module
-from open_webui_openrouter_pipe.openrouter.catalog import OWN_MODELS_PATH, ZDR_PATH, KeyFacts
+from open_webui_openrouter_pipe.openrouter.catalog import MODELS_PATH, OWN_MODELS_PATH, ZDR_PATH, KeyFacts
 from open_webui_openrouter_pipe.openrouter.listing import Kind, ModelListing, Status
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, read_filters
 from open_webui_openrouter_pipe.openrouter.problems import (
@@ -166,6 +166,20 @@ async def test_a_model_that_is_gone_is_none_that_a_valve_may_name(tmp_path: Path
     ]
     assert [model.id for model in await listing.gone(offer)] == ["a/old"]
     assert listing.status(offer, offered=0).kind == "unmatched"
+
+
+@pytest.mark.anyio
+async def test_what_an_account_may_not_use_is_not_gone(tmp_path: Path) -> None:
+    """While the account's own list cannot be had, that of all models stands in for it."""
+    own, rows = {"data": [{"id": "a/m"}]}, {"data": [{"id": "a/m"}, {"id": "a/other"}]}
+    answers: dict[str, Any] = {OWN_MODELS_PATH: own, MODELS_PATH: rows}
+    listing, found = listing_of(answers, folder=tmp_path), []
+    for answer in (own, {}, own, {"data": [{"id": "b/m"}]}):
+        answers[OWN_MODELS_PATH] = answer
+        await (listing.rows.refresh(max_age_seconds=0) or pytest.fail("nothing is fetched"))
+        offered = [model.id for model in await listing.offered(OfferSettings())]
+        found.append((offered, [model.id for model in await listing.gone(OfferSettings())]))
+    assert found == [(["a/m"], []), (["a/m", "a/other"], []), (["a/m"], []), (["b/m"], ["a/m"])]
 
 
 @pytest.mark.anyio
