@@ -51,9 +51,12 @@ MAX_LISTED_TURNS: Final = 60
 TEXT_CHARACTERS: Final = 80
 _READ_CHARACTERS: Final = 2_000
 _CAUSES: Final = frozenset((*get_args(BreakReason), *get_args(BreakCause)))
-_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>()#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
-_NUMBERED: Final = re.compile(r"^(\d+)\.", re.MULTILINE)
-"""Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading."""
+_MARKUP: Final = re.compile(r"[\\`*_{}\[<>#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
+_NUMBERED: Final = re.compile(r"^(\d+)([.)])", re.MULTILINE)
+"""Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading.
+
+The page draws what stands between `\\(` and `\\)`, or `\\[` and `\\]`, as a formula: so only `[` is escaped of these.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +358,7 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return text as Markdown shows it as it is."""
-    return _NUMBERED.sub(r"\1\\.", _MARKUP.sub(r"\\\g<0>", text))
+    return _NUMBERED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", text))
 
 
 def markdown_row(*cells: str) -> str:
