@@ -52,7 +52,7 @@ TEXT_CHARACTERS: Final = 80
 _READ_CHARACTERS: Final = 2_000
 _CAUSES: Final = frozenset((*get_args(BreakReason), *get_args(BreakCause)))
 _MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
-_NUMBERED: Final = re.compile(r"^(\d+)\.", re.MULTILINE)
+_NUMBERED: Final = re.compile(r"^(\d+)([.)])", re.MULTILINE)
 """Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading."""
 _ENTITIES: Final = {"[": "&#91;", "]": "&#93;", "\\": "&#92;"}
 """What the page would take for the beginning of a formula with a backslash before it."""
@@ -361,7 +361,7 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
 def plain(text: str) -> str:
     """Return text as Markdown shows it as it is."""
     marked = _MARKUP.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), text)
-    return _NUMBERED.sub(r"\1\\.", marked)
+    return _NUMBERED.sub(r"\1\\\2", marked)
 
 
 def markdown_row(*cells: str) -> str:
