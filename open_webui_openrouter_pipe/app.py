@@ -17,24 +17,34 @@ from typing import Final
 import httpx
 
 from .assembly import assemble
-from .errors import PipeError
+from .errors import ModelNotFound, PipeError
 from .host.call import Call
 from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
-from .host.lookups import Records, chat_pauses, quoted_calls, template_digest
+from .host.lookups import (
+    Records,
+    chat_pauses,
+    group_names,
+    groups_of,
+    people,
+    quoted_calls,
+    template_digest,
+)
 from .host.model_rows import admin_parameters
-from .host.platform import groups_of, platform, replace_user_valve
+from .host.platform import platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
+from .money.limits import accounts_of
 from .openrouter.listing import STATUS_ID
-from .permission import permit
-from .ports import Notice, Output
+from .permission import permit, permit_command
+from .ports import AnswerCost, Notice, Output
 from .responses.effects import ResponseFinished, answer_of
 from .settings import Settings, tokenizer_folder
 from .store.cache import GuardedRedis
 from .store.database import Database
+from .turn.bill import answer_key
 from .turn.channel import OutputChannel
 from .turn.recorder import generate_item_id
-from .turn.round import search_lines
+from .turn.round import search_lines, waiting_line
 from .turn.runner import report_failure
 from .words.lines import ENGLISH, find_language, in_language, notice
 from .worker import Host, Worker
@@ -63,11 +73,18 @@ class App:
         With the id of the function that offers them, the host's rows of the models are kept up to date beside it.
         """
         listing = self.worker.listing(settings.client)
-        entries = await listing.entries(settings.offer)
+        entries = await listing.entries(settings.offer, await self.worker.checks(settings))
+        # without rows they could not be hidden
+        gone = await listing.gone(settings.offer) if settings.model_rows.sync_info else ()
         if function_id and (fetches := listing.rows.fetches):
-            offered = await listing.offered(settings.offer)
+            offered = (*await listing.offered(settings.offer), *gone)
             self.worker.model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
-        return entries
+        return [*entries, *({"id": model.id, "name": model.name} for model in gone)]
+
+    async def problems(self, settings: Settings) -> list[str]:
+        """Return what is wrong with the administrator's settings, with what the list of models says of it."""
+        await self.worker.listing(settings.client).rows.current()
+        return [each.line for each in await self.worker.problems(settings)]
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         """Answer a call in its user's language; close the generator to stop the answer.
@@ -77,9 +94,12 @@ class App:
         host = self.worker.host
         language = call.language or find_language([host.default_locale()])
         call = replace(call, language=language)
-        important = self.worker.memory.important_lines(call.user_id, call.message_id)
-        wording = Wording(language, settings.status_lines, partial(host.may_continue, call), important)
-        answer = self._status if call.model_id == STATUS_ID else self._answer
+        wording = Wording(language, settings.status_lines, partial(host.may_continue, call), call.in_arena)
+        listing = self.worker.listing(settings.client)
+        await listing.rows.load()
+        model = listing.find(call.model_id)
+        is_entry = call.model_id == STATUS_ID or (model and model.gone_since)
+        answer = self._entry if is_entry else self._answer
         async with aclosing(answer(call, settings)) as outputs:
             async for output in outputs:
                 if said := await wording.say(output):
@@ -91,12 +111,17 @@ class App:
         try:
             permitted = await permit(worker, call, settings)
         except PipeError as error:
-            yield _NO_ANSWER if call.task else report_failure(error, for_admin=call.is_admin)
-            return
+            permitted = await permit_command(worker, call, settings)
+            if permitted is None:
+                limits, own_key = settings.spending.limits, settings.spending.own_key
+                accounts = () if own_key else accounts_of(call.user_id, (), limits)
+                worker.spending.note_failure(error, call.model_id, accounts)
+                yield _NO_ANSWER if call.task else report_failure(error, for_admin=call.is_admin)
+                return
         if permitted is None:
             yield _NO_ANSWER
             return
-        channel = OutputChannel()
+        channel = OutputChannel(waiting_line=waiting_line if call.in_chat and not call.in_channel else None)
         # where nobody would read that it is, nothing is recorded: no page, or a channel, which shows no lines
         shown = call.task or (call.in_chat and not call.in_channel)
         recording = worker.recording() if shown else None
@@ -119,16 +144,28 @@ class App:
             task.cancel()
             await asyncio.wait({task})
 
-    async def _status(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
-        """Say why there are no models; a task of the host gets nothing from it."""
+    async def _entry(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
+        """Say how things stand, or which model to take in the place of one that is gone; a task gets nothing."""
         if call.task:
             yield _NO_ANSWER
             return
         listing = self.worker.listing(settings.client)
-        report = await listing.report(settings.offer, is_admin=call.is_admin)
+        gone = listing.find(call.model_id)
+        if gone is None:
+            checks = await self.worker.checks(settings)
+            report = await listing.report(settings.offer, checks, is_admin=call.is_admin)
+        else:
+            report = await listing.replacement(gone, settings.offer)
+            if not call.in_chat:
+                yield report_failure(ModelNotFound(report), for_admin=call.is_admin)
+                return
         text = in_language(report, call.language or ENGLISH)
         for output in answer_of(text, f"msg_{generate_item_id()}"):
             yield output
+
+    def cost_of(self, call: Call) -> AnswerCost | None:
+        """Return what the answer to a call has cost so far, as this worker knows it."""
+        return self.worker.spending.turns.get(answer_key(call.origin))
 
     def replace_user_valve(self, function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
         """Have a user's valve stored with the second of the values, in the background."""
@@ -162,11 +199,13 @@ def build_app() -> App:
             files_without_text=files_without_text,
             chat_pauses=chat_pauses,
             groups=groups_of,
+            group_names=group_names,
             prompt_template=template_digest,
             quoted_calls=quoted_calls,
             replace_user_valve=replace_user_valve,
             default_locale=default_locale,
             may_continue=may_continue,
             voice_prompt=voice_prompt,
+            people=people,
         )
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import partial
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from .context.page import context_page
-from .context.report import MAX_BREAKS, ChatRecord
+from .context.report import MAX_BREAKS, ChatCost, ChatRecord
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .conversation.conversation import Tool
 from .errors import AttachmentNotFound, StoreError
@@ -24,6 +25,7 @@ from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
 from .money.audit import Bill
+from .money.limits import find_zone
 from .money.prices import NO_PRICES
 from .openrouter import controls
 from .openrouter.controls import cheapest_lifetime
@@ -35,7 +37,7 @@ from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
-from .ports import Model, Responses, Show
+from .ports import Model, Notice, Responses, Show
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
 from .turn.bill import CostCeiling, Spending
@@ -46,8 +48,9 @@ from .turn.own_tools import RecallTool
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
+from .turn.spending import SpendingReader
 from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
-from .words.lines import ENGLISH, notice
+from .words.lines import ENGLISH, listed, notice
 from .worker import Stores, Worker
 
 log = logging.getLogger(__name__)
@@ -82,7 +85,7 @@ class Assembly:
             running = stores.running if call.in_chat else stores.of_one_call()
             store = RunningReasoning(store, running, call.user_message_id or call.message_id)
         ports = Ports(
-            responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self.channel.put),
+            responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self._show_once),
             requests=composer,
             store=store,
             new_id=generate_item_id,
@@ -103,6 +106,7 @@ class Assembly:
             fallbacks=composer.model_ids[1:],
             never_reasons=bool(models[0] and models[0].never_reasons),
             has_attachments=call.has_attachments,
+            builtin_tools=call.builtin_tools,
             memory=worker.memory,
             fitter=fitter,
             slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),
@@ -119,7 +123,18 @@ class Assembly:
             ),
             quoted_calls=partial(worker.host.quoted_calls, call),
             commands=self._commands(composer, fitter, spending),
+            name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )
+
+    def _name_chat(self, name: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.worker.own.start(name())
+
+    async def _show_once(self, line: Notice) -> None:
+        """Show a line about asking again; what a request was changed in is told once in a chat."""
+        call, lines = self.permitted.call, {line.text: line.text}
+        may_be_known = line.done and call.in_chat
+        if not may_be_known or self.worker.memory.new_lines(call.user_id, call.chat_id, lines):
+            await self.channel.put(line)
 
     def _commands(self, composer: Composer, fitter: Fitter, spending: Spending) -> CommandRunner:
         """What answers the user's commands."""
@@ -129,12 +144,31 @@ class Assembly:
             self.channel,
             generate_item_id,
             partial(self._chat_record, composer, spending),
+            partial(self._chat_cost, spending),
             model.name if model else call.model_id,
+            read_spending=SpendingReader(
+                self.worker.spending,
+                self.permitted.settings.spending.limits,
+                self.worker.host.people,
+                call.user_id,
+                call.is_admin,
+            ).read,
             wait_seconds=self.permitted.settings.summary_timeout_seconds,
             only_draws=bool(model and not model.writes),
             page=context_page if call.in_chat else None,
             language=call.language or ENGLISH,
+            problems=self._problems,
         )
+
+    async def _problems(self) -> str:
+        """What is wrong with settings, as paragraphs: with the user's own, and to administrators with theirs."""
+        settings = self.permitted.settings
+        own, wrong = listed(each.line for each in settings.own_problems), ""
+        if self.permitted.call.is_admin:
+            wrong = listed(each.line for each in await self.worker.problems(settings))
+        paragraphs = [("own_problems", own), ("problems", wrong)]
+        lines = [line for heading, text in paragraphs if text for line in (notice(heading), text)]
+        return notice("joined", lines=lines, separator="\n\n") if lines else ""
 
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
         """What the worker and the database know of the chat's requests; without the latter, what the worker does."""
@@ -148,12 +182,21 @@ class Assembly:
             log.warning("the cost of a chat could not be read: %s", error)
             return ChatRecord(cached)
 
+    async def _chat_cost(self, spending: Spending) -> ChatCost:
+        """What the chat has cost. Raises StoreError."""
+        own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
+        if not spending.chat_id:
+            return ChatCost(None)
+        days = await own.audit.costs(*owner, find_zone(spending.zone) or UTC)
+        named = [(day, spending.name_of(model), cost) for day, model, cost in days]
+        return ChatCost(await own.ledger.of_chat(*owner), named, *spending.next_cost())
+
     def _spending(self, composer: Composer, models: Sequence[Model | None]) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
         call, settings = self.permitted.call, self.permitted.settings
         return Spending(
             self.worker.spending,
-            settings.spending,
+            settings.spending if self._names_costs else replace(settings.spending, cost_line="off"),
             self.permitted.payer,
             replace(call.origin, chat_id="", message_id="") if call.task else call.origin,
             call.chat_id if is_saved(call.chat_id) else "",
@@ -163,6 +206,11 @@ class Assembly:
             CostCeiling(models, self.permitted.offered, composer.most_searches),
             find=self.permitted.find,
         )
+
+    @property
+    def _names_costs(self) -> bool:
+        """Whether costs may stand with the answer: not where its model is to be guessed."""
+        return self.permitted.settings.store_cost and not self.permitted.call.in_arena
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
         """What answers the requests of the call: with the user's own key, if there is one.
@@ -251,6 +299,7 @@ class Assembly:
             call.optional_tools,
             recorded=not call.task,
             calibrates=not (composer.has_added_input or call.task),
+            names_costs=self._names_costs,
         )
         origin = call.origin if call.keeps else replace(call.origin, chat_id="", message_id="")
         planner, summarizer = self.worker.planner, None
@@ -367,7 +416,9 @@ async def _attach_documents(
     except SQLAlchemyError:
         log.warning("whether the host has their text is not known", exc_info=True)
         silent = ()
-    as_excerpts = {file: error for file, error in refused.items() if file.id not in silent}
+    as_excerpts = {
+        file: error for file, error in refused.items() if file.id not in silent and not error.is_unreadable
+    }
     lines = {
         file.id: notice(
             "document_as_excerpts", name=plain_name(file.name) or file.id, reason=error.user_message

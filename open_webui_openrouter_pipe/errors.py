@@ -11,9 +11,23 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-Remedy: TypeAlias = Literal["", "any", "words"]
+Remedy: TypeAlias = Literal["", "any", "words", "tools"]
 """What may help against a refusal before anything was shown: nothing known; less of everything that a chat holds beside
-its words, as nothing explains it; or the words alone of earlier turns."""
+its words, as nothing explains it; the words alone of earlier turns; or no tools that nobody has chosen."""
+
+FailureKind: TypeAlias = Literal[
+    "limit",
+    "too_long",
+    "busy",
+    "connection",
+    "account",
+    "refused",
+    "request",
+    "rate",
+    "provider",
+    "other",
+]
+"""What failures are counted by."""
 
 
 class PipeError(Exception):
@@ -22,11 +36,13 @@ class PipeError(Exception):
     `user_message` and `admin_message` are one line of plain text for the chat; `str(error)` may hold more for the log.
     What `has_reference` comes from outside: line and log share a short id by which one is found by the other.
     `generation_id` is OpenRouter's name for the request, empty where it has given none. `retry_after_seconds` is how
-    long the server asked to wait, or an address is left alone, None where nothing says that.
+    long the server asked to wait, or an address is left alone, None where nothing says that. `kind` is what
+    it is counted as.
     """
 
     status: int = 500
     code: str | None = None
+    kind: FailureKind = "other"
     has_reference: bool = False
     passes: bool = False
     generation_id: str = ""
@@ -62,6 +78,7 @@ class ContextBudgetExceeded(PipeError):
     The line for the user is the reason, and the `advice` what to do about it.
     """
 
+    kind = "too_long"
     status = 400
     code = "context_budget_exceeded"
     advice: str = ""
@@ -70,6 +87,7 @@ class ContextBudgetExceeded(PipeError):
 class SpendingLimitReached(PipeError):
     """Nothing is sent, as a spending limit is reached, or cannot be read or checked."""
 
+    kind = "limit"
     status = 402
     code = "insufficient_quota"
 
@@ -81,18 +99,40 @@ class SpendingDeclined(PipeError):
 
 
 class AttachmentUnavailable(PipeError):
-    """A file cannot be read, fetched or stored; `user_message` is the reason alone, to stand in a sentence."""
+    """A file cannot be read, fetched or stored; `user_message` is the reason alone, to stand in a sentence.
+
+    `line` names the sentence. What `is_unreadable` nobody else can read either.
+    """
 
     status = 400
+    line: str = "attachment_not_sent"
+    is_unreadable: bool = False
+
+
+class AttachmentDamaged(AttachmentUnavailable):
+    """The file cannot be opened."""
+
+    line = "attachment_damaged_file"
+
+
+class AttachmentBinary(AttachmentUnavailable):
+    """The file is neither text nor of a kind that anybody knows."""
+
+    is_unreadable = True
 
 
 class AttachmentNotFound(AttachmentUnavailable):
     """There is no such file, or the user may not read it."""
 
 
+class UpdateRefused(PipeError):
+    """A release is not installed; the line says why, and Markdown may stand in it."""
+
+
 class TooBusy(PipeError):
     """As many requests run as may, and there is no room to wait, or the wait was too long."""
 
+    kind = "busy"
     status = 429
     code = "rate_limit_exceeded"
 
@@ -100,6 +140,7 @@ class TooBusy(PipeError):
 class ConnectionFailed(PipeError):
     """OpenRouter could not be reached, or did not answer within the time limit."""
 
+    kind = "connection"
     status = 502
     has_reference = True
 
@@ -113,6 +154,7 @@ class AddressPaused(ConnectionFailed):
 class StreamBroken(PipeError):
     """The stream ended, or could not be read, before its terminal event."""
 
+    kind = "connection"
     status = 502
     has_reference = True
 
@@ -120,6 +162,7 @@ class StreamBroken(PipeError):
 class ProviderError(PipeError):
     """OpenRouter, or the provider behind it, answered with an error; see `Remedy` for what the turn may try."""
 
+    kind: FailureKind = "provider"
     status = 502
     has_reference = True
     remedy: Remedy = ""
@@ -128,6 +171,7 @@ class ProviderError(PipeError):
 class AuthenticationFailed(ProviderError):
     """The API key is missing, unknown or revoked."""
 
+    kind = "account"
     status = 401
     code = "invalid_api_key"
 
@@ -135,6 +179,7 @@ class AuthenticationFailed(ProviderError):
 class PaymentRequired(ProviderError):
     """The account has too few credits for the request; `affordable_tokens` of output it can pay, where that is said."""
 
+    kind = "account"
     status = 402
     code = "insufficient_quota"
     affordable_tokens: int | None = None
@@ -143,12 +188,14 @@ class PaymentRequired(ProviderError):
 class AccessDenied(ProviderError):
     """Moderation, a guardrail or a missing permission refused the request."""
 
+    kind = "refused"
     status = 403
 
 
 class ModelNotFound(ProviderError):
     """The model does not exist, or no endpoint serves what the request needs."""
 
+    kind = "request"
     status = 404
     code = "model_not_found"
 
@@ -156,12 +203,14 @@ class ModelNotFound(ProviderError):
 class RequestRejected(ProviderError):
     """The request itself is at fault; sending it again unchanged is useless."""
 
+    kind: FailureKind = "request"
     status = 400
 
 
 class ContextTooLong(RequestRejected):
     """The provider counted more tokens than the model's window holds: `limit_tokens`, where its error names that."""
 
+    kind = "too_long"
     code = "context_length_exceeded"
     limit_tokens: int | None = None
 
@@ -194,6 +243,7 @@ class ReasoningRejected(RequestRejected):
 class RateLimited(ProviderError):
     """Too many requests; `retry_after_seconds` says when to come back, if known."""
 
+    kind = "rate"
     status = 429
     code = "rate_limit_exceeded"
 

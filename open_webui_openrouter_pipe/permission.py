@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from .conversation.slash import Compact
 from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
 from .openrouter import controls
@@ -43,7 +44,7 @@ class Permitted:
 
 
 async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
-    """The call as it may be sent; None for a task that its model cannot do, or that is about a command.
+    """The call as it may be sent; None for a task that its model cannot do, or that is about nothing.
 
     Raises what it is refused with. Near a spending limit it goes the cheaper way. The tasks of a message that the user
     has declined are declined too.
@@ -60,14 +61,12 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
         settings = _without_third_parties(call, settings, model)
     # Also of a task, the user's own key must be usable.
     require_usable(settings.controls.own_api_key)
-    if call.task and (call.about_command or (model and not model.writes)):
+    if call.task and (call.is_moot or (model and not model.writes)):
         return None
     if call.task and worker.memory.declined.contains(call.user_id, call.chat_id):
         raise SpendingLimitReached(notice("task_of_declined"))
     spending, lines = settings.spending, settings.notices
     payer = await worker.spending.admit(call.user_id, spending, is_admin=call.is_admin, zone=call.time_zone)
-    if spending.limits.unreadable:
-        lines = (*lines, notice("limits_unreadable_admin", part=spending.limits.unreadable))
     if payer.state and payer.state.is_near:
         lines = (*lines, worker.spending.limit_line("limit_near", payer.state, call.time_zone))
         settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))
@@ -79,6 +78,15 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
         settings = replace(settings, persistence=NO_PERSISTENCE)
         lines = (*lines, notice("no_encryption_key"))
     return Permitted(replace(call, parameters=parameters), settings, model, payer, find, offered, lines)
+
+
+async def permit_command(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
+    """A call that was refused, as far as it is a command that sends nothing; None for any other."""
+    if call.task or isinstance(call.command, Compact | None):
+        return None
+    listing = worker.listing(settings.client)
+    offered, find = await listing.offered(settings.offer), listing.find
+    return Permitted(call, settings, find(call.model_id), Payer(), find, offered, settings.notices)
 
 
 async def _of_user(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import date, tzinfo
 from typing import Any, Final, Protocol, TypeAlias
 
 from .conversation.budget import Calibration
@@ -15,7 +16,7 @@ from .conversation.conversation import ContentCache, cache_key
 from .conversation.tokens import TokenCounts
 from .errors import PipeError
 from .history.artifacts import MissingArtifact
-from .money.audit import Bill
+from .money.audit import Bill, UsageRow
 from .money.limits import AccountLimit, AccountSums
 from .money.prices import NO_PRICES, Prices
 from .planning.plan import CacheMarks
@@ -143,7 +144,8 @@ class Prompts(Protocol):
 class Model:
     """One model of the catalogue; sizes in tokens, None where unknown.
 
-    `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known.
+    `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known;
+    `gone_since` is the day since when it is not listed any more, empty for a model that is.
     """
 
     id: str
@@ -159,6 +161,7 @@ class Model:
     description: str = ""
     created: int = 0
     expires: str = ""
+    gone_since: str = ""
     reasoning_is_mandatory: bool | None = None
     canonical_id: str = ""
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
@@ -181,6 +184,11 @@ class Model:
     def writes(self) -> bool:
         """Whether it answers with text; one of which the catalogue says nothing is taken to."""
         return "text" in (self.output_modalities or {"text"})
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether it calls tools; one that writes and lists no parameters is taken to."""
+        return "tools" in self.supported_parameters if self.supported_parameters else self.writes
 
     @property
     def draws(self) -> bool:
@@ -397,8 +405,11 @@ class Ledger(Protocol):
     def release(self, hold: str, accounts: Sequence[str]) -> None:
         """End what was held for a request that costs nothing; never waits, never raises."""
 
-    async def sums(self, accounts: Sequence[str]) -> Mapping[str, AccountSums]:
-        """Return what accounts have spent. Raises StoreError."""
+    async def sums(self, accounts: Sequence[str], zone: tzinfo) -> Mapping[str, AccountSums]:
+        """Return what accounts have spent in a zone's day and month. Raises StoreError."""
+
+    async def usage(self, days: tuple[date, date], zone: tzinfo, account: str) -> Sequence[UsageRow]:
+        """Add up what was spent from one day to another, by an account or, for "", all users. Raises StoreError."""
 
     async def hold(self, hold: str, amount: float, under: Sequence[AccountLimit]) -> bool:
         """Hold the most that a request may cost, if it may begin under these limits. Raises StoreError."""
@@ -448,10 +459,33 @@ class RoundEnded:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One status line for the user; one that is not `done` is followed by another."""
+    """One line for the user; one that is not `done` is a wait, and followed by another.
+
+    Whoever words it gives it its `weight`: 0 for a status line, where an empty text ends a wait and says nothing; any
+    other stands in the answer, the heaviest first.
+    """
 
     text: str
     done: bool = True
+    weight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCost:
+    """What an answer has cost so far, in all calls and requests for it; told before the end of each request.
+
+    `usage` has what was paid, which OpenRouter may not have said, `last` the same of the last request alone. `seconds`
+    are those of its requests and tools, `others` the ids of the models that have answered in place of the one that was
+    asked for.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+    requests: int = 0
+    seconds: float = 0.0
+    others: tuple[str, ...] = ()
+    last: Usage = field(default_factory=Usage)
+    waits_since: float | None = None
+    """The event loop's seconds since which its tools run; None where none does."""
 
 
 Show: TypeAlias = Callable[[Notice], Awaitable[None]]
@@ -476,5 +510,5 @@ class Failed:
     error: PipeError | None = field(default=None, compare=False)
 
 
-Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | Notice | Embed | Failed
+Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | AnswerCost | Notice | Embed | Failed
 """What the engine sends to whoever renders the answer, in order."""

@@ -7,25 +7,40 @@ into one `Settings` of small slices, and each part receives only its slice. The 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import UTC
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 from urllib.request import getproxies
+from zoneinfo import available_timezones
 
 from .conversation.budget import ContextSettings
 from .errors import PipeError
 from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.platform import host_secret
+from .host.switches import Switch
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
-from .money.limits import read_limits
-from .openrouter.client import ClientSettings
-from .openrouter.controls import ControlSettings, price_text
-from .openrouter.offer import OfferSettings, read_filters, read_variants
+from .money.limits import SpendingLimits, find_zone, read_limits
+from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
+from .openrouter.controls import SERVER_TOOLS, ControlSettings, price_text
+from .openrouter.fields import RESTRICTED
+from .openrouter.offer import MOST_MEANT, OfferSettings, read_filters, read_variants
+from .openrouter.problems import (
+    MOST_PROBLEMS,
+    NO_CHECKS,
+    Checks,
+    NamedModels,
+    Problem,
+    nearest,
+    quoted,
+    unknown_word,
+)
 from .openrouter.search import SearchSettings
-from .store.sealing import is_owned, open_text, seal_text
+from .store.sealing import MIN_PASSPHRASE_CHARACTERS, is_owned, open_text, seal_text
 from .turn.admission import AdmissionSettings
 from .turn.bill import SpendingSettings
 from .turn.recorder import Persistence
@@ -33,17 +48,30 @@ from .valves import (
     ADMIN_PROTECTIONS,
     OWN_KEY_PURPOSE,
     PROTECTIONS,
+    USER_PERMISSIONS,
+    Advanced,
     AllValves,
+    Quantization,
     UserValves,
     Valves,
     combined,
     refused_user_valves,
+    takes,
 )
 from .words.lines import notice
 
 _IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
 """The fields of `image_config`, and the user valves that set them."""
 _MEGABYTE: Final = 1024 * 1024
+_KEY_BEGINNING: Final = "sk-or-"
+_HOST: Final = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
+QUANTIZATIONS: Final = get_args(Quantization)
+_KNOWN_WORDS: Final[Mapping[str, Collection[str]]] = {
+    "USER_CONTROLS": (*(name for name, by in USER_PERMISSIONS.items() if by == "USER_CONTROLS"), "none"),
+    "USER_PARAMETERS": (*sorted(RESTRICTED), SERVER_TOOLS),
+    "QUANTIZATIONS": QUANTIZATIONS,
+}
+"""The words that these valves take."""
 
 _Slice = TypeVar("_Slice")
 
@@ -61,7 +89,8 @@ class Settings:
     """All settings of one request: slices for the parts that read them, and single valves under their own names.
 
     `held_parameters` are paths that only administrators set. `notices` are lines for the user about settings
-    that are not followed, `refusal` says why nothing may be sent, "" where something may.
+    that are not followed, `refusal` says why nothing may be sent, "" where something may. `checks` are of the
+    administrator's valves, `own_problems` of the user's.
     """
 
     client: ClientSettings
@@ -79,7 +108,10 @@ class Settings:
     download_hosts: tuple[str, ...]
     notices: tuple[str, ...] = ()
     refusal: str = ""
-    status_lines: StatusLines = "all"
+    checks: Checks = NO_CHECKS
+    own_problems: tuple[Problem, ...] = ()
+    status_lines: StatusLines = "important"
+    store_cost: bool = True
     save_attachments: bool
     assumed_context_tokens: int
     summary_model: str
@@ -91,16 +123,27 @@ class Settings:
     recall_tool: bool
 
 
-def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user_id: str = "") -> Settings:
-    """Freeze the valves into the settings of one request."""
+def read_settings(
+    valves: Valves,
+    user_valves: UserValves | None = None,
+    *,
+    user_id: str = "",
+    switched: Sequence[Switch] = (),
+) -> Settings:
+    """Freeze the valves into the settings of one request; what its user has `switched` on replaces their valves."""
     given, refused = user_valves or UserValves(), refused_user_valves(valves)
     hidden = {name for name, by in refused.items() if by == "USER_CONTROLS"}
-    wanted = given.model_dump(exclude_defaults=True)
+    given_values = {name: value for name, value in given if value != UserValves.model_fields[name].default}
+    wanted = {**given_values, **{each.valve: each.value for each in switched}}
     own = UserValves.model_construct(**{name: value for name, value in wanted.items() if name not in refused})
-    refusal, notices = _lost(valves, sorted(set(given.unreadable) - hidden))
-    chosen = combined(valves, own)
-    if ignored := [name for name in wanted if name in refused.keys() - hidden]:
-        notices = (notice("user_limits_not_followed", names=", ".join(ignored)), *notices)
+    chosen, own_api_key = combined(valves, own), _own_key(own.API_KEY, user_id)
+    own_problems = tuple(each for each in given.problems if each.valve not in hidden)
+    refusal, notices = _lost(valves, own_problems)
+    if own_api_key:
+        own_problems += tuple(_wrong_key(own_api_key, chosen.BASE_URL))
+    off = [notice(f"switch_{each.name}") for each in switched if each.valve in hidden]
+    if ignored := (*off, *(name for name in wanted if name in refused.keys() - hidden)):
+        notices = (notice("user_limits_not_followed", names=ignored), *notices)
     if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
         notices = (notice("reasoning_disabled"), *notices)
     return _by_name(
@@ -113,37 +156,29 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None, *, user
             title=chosen.APP_TITLE,
             timeout_seconds=chosen.REQUEST_TIMEOUT_SECONDS,
         ),
-        store=StoreSettings(
-            tuple(_words(chosen.ARTIFACT_ENCRYPTION_KEY.replace("\n", ","))), chosen.ARTIFACT_CLEANUP_DAYS
-        ),
+        store=StoreSettings(_passphrases(chosen), chosen.ARTIFACT_CLEANUP_DAYS),
         persistence=Persistence(chosen.PERSIST_REASONING_TOKENS, chosen.PERSIST_TOOL_RESULTS),
         model_rows=_model_rows(chosen),
         offer=_offer(chosen),
         context=_context(chosen, own),
-        media=MediaSettings(
-            documents=chosen.DOCUMENTS,
-            parses_pdf="native" not in {chosen.DOCUMENTS, chosen.PDF_ENGINE},
-            max_images=chosen.MAX_INPUT_IMAGES_PER_REQUEST,
-            image_selection=chosen.IMAGE_INPUT_SELECTION,
-            max_bytes=chosen.MAX_ATTACHMENT_MB * _MEGABYTE,
-            max_total_bytes=chosen.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE,
-        ),
+        media=_media(chosen),
         admission=_by_name(AdmissionSettings, chosen),
-        spending=_by_name(
-            SpendingSettings,
+        spending=_spending(chosen, has_own_key=bool(own.API_KEY)),
+        controls=_controls(
             chosen,
-            confirm_dollars=chosen.CONFIRM_ABOVE_DOLLARS,
-            limits=replace(read_limits(chosen.SPENDING_LIMITS), counts=chosen.LIMITS_COUNT),
-            own_key=bool(own.API_KEY),
+            own,
+            own_api_key,
+            overrides_effort=own.REASONING_EFFORT in {each.value for each in switched},
         ),
-        controls=_controls(chosen, own, _own_key(own.API_KEY, user_id)),
-        user_parameters=frozenset(_words(chosen.USER_PARAMETERS)),
+        user_parameters=frozenset(_words(chosen.USER_PARAMETERS.lower())),
         held_parameters=frozenset(
             f"image_config.{name}" for name, valve in _IMAGE_CONFIG.items() if valve in hidden
         ),
         download_hosts=tuple(_words(chosen.DOWNLOAD_HOSTS)),
         notices=notices,
         refusal=refusal,
+        checks=_checks(valves, chosen),
+        own_problems=own_problems,
         status_lines=own.STATUS_LINES,
     )
 
@@ -153,6 +188,29 @@ def _by_name(slice_class: type[_Slice], valves: AllValves, **others: Any) -> _Sl
     names = {each.name: each.name.upper() for each in fields(slice_class)}  # type: ignore[arg-type]  # a dataclass
     by_name = {name: getattr(valves, valve) for name, valve in names.items() if hasattr(valves, valve)}
     return slice_class(**{**by_name, **others})
+
+
+def _media(valves: AllValves) -> MediaSettings:
+    return MediaSettings(
+        documents=valves.DOCUMENTS,
+        parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
+        max_images=valves.MAX_INPUT_IMAGES_PER_REQUEST,
+        image_selection=valves.IMAGE_INPUT_SELECTION,
+        max_bytes=valves.MAX_ATTACHMENT_MB * _MEGABYTE,
+        max_total_bytes=valves.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE,
+    )
+
+
+def _spending(valves: AllValves, *, has_own_key: bool) -> SpendingSettings:
+    limits = read_limits(valves.SPENDING_LIMITS)
+    zone = find_zone(valves.TIME_ZONE) or UTC
+    return _by_name(
+        SpendingSettings,
+        valves,
+        confirm_dollars=valves.CONFIRM_ABOVE_DOLLARS,
+        limits=replace(limits, counts=valves.LIMITS_COUNT, zone=zone),
+        own_key=has_own_key,
+    )
 
 
 def _model_rows(valves: AllValves) -> ModelRowSettings:
@@ -179,7 +237,9 @@ def has_proxy() -> bool:
     return not getproxies().keys().isdisjoint({"http", "https", "all"})
 
 
-def _controls(valves: AllValves, own: UserValves, own_api_key: str | None) -> ControlSettings:
+def _controls(
+    valves: AllValves, own: UserValves, own_api_key: str | None, *, overrides_effort: bool
+) -> ControlSettings:
     effort, summary = valves.REASONING_EFFORT, valves.REASONING_SUMMARY
     pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
     return ControlSettings(
@@ -200,6 +260,7 @@ def _controls(valves: AllValves, own: UserValves, own_api_key: str | None) -> Co
         service_tier="" if valves.SERVICE_TIER == "default" else valves.SERVICE_TIER,
         cache_lifetime=valves.CACHE_TTL,
         image_config={name: value for name, value in pictures.items() if value != "auto"},
+        overrides_effort=overrides_effort,
         interleaves_thinking=valves.INTERLEAVED_THINKING,
         identity=valves.SEND_IDENTITY,
         own_api_key=own_api_key,
@@ -214,7 +275,7 @@ def _provider(valves: AllValves) -> dict[str, object]:
         "only": _words(valves.PROVIDER_ONLY),
         "ignore": _words(valves.PROVIDER_IGNORE),
         "sort": "" if valves.PROVIDER_SORT == "default" else valves.PROVIDER_SORT,
-        "quantizations": _words(valves.QUANTIZATIONS),
+        "quantizations": [*_quantizations(_words(valves.QUANTIZATIONS))],
         "max_price": {name: price_text(limit) for name, limit in prices.items() if limit},
         "data_collection": "deny" if valves.DATA_COLLECTION == "deny" else "",
         "zdr": valves.ZDR,
@@ -223,13 +284,87 @@ def _provider(valves: AllValves) -> dict[str, object]:
     return {name: value for name, value in wanted.items() if value}
 
 
-def _lost(valves: Valves, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Why nothing may be sent while valves cannot be read, or else a line about the user's; `names` are these."""
+def _lost(valves: Valves, own: Sequence[Problem]) -> tuple[str, tuple[str, ...]]:
+    """Why nothing may be sent while valves cannot be read, or else a line about the user's own."""
     if lost := [name for name in ADMIN_PROTECTIONS if name in valves.unreadable]:
         return notice("valves_lost", names=", ".join(lost)), ()
-    if not set(names).isdisjoint(PROTECTIONS):
-        return notice("user_valves_lost", names=", ".join(names)), ()
-    return "", (notice("user_valves_unreadable", names=", ".join(names)),) if names else ()
+    if lost := [each.valve for each in own if each.valve in PROTECTIONS]:
+        return notice("user_valves_lost", names=", ".join(lost)), ()
+    lines = [each.line for each in own]
+    return "", (notice("user_valves_unreadable", problems=lines),) if lines else ()
+
+
+def _checks(valves: Valves, chosen: AllValves) -> Checks:
+    """What is wrong, first what keeps people from chatting, and what is to be looked up."""
+    limits = read_limits(chosen.SPENDING_LIMITS)
+    problems = [*valves.problems, *_wrong_texts(chosen, limits)]
+    return Checks(
+        problems=tuple(sorted(problems, key=lambda each: each.valve not in ADMIN_PROTECTIONS)),
+        models=_named(chosen),
+        groups={
+            "SPENDING_LIMITS": limits.groups,
+            "NEW_MODEL_ACCESS": _model_rows(chosen).groups,
+        },
+    )
+
+
+def _wrong_texts(valves: AllValves, limits: SpendingLimits) -> Iterator[Problem]:
+    """What is wrong with texts, as far as that shows without OpenRouter's list and the host's."""
+    yield from _wrong_key(valves.API_KEY, valves.BASE_URL)
+    for word, meant in read_filters(_words(valves.MODEL_FILTERS)).unknown[:MOST_PROBLEMS]:
+        yield unknown_word("MODEL_FILTERS", word, near=meant, takes=_takes("MODEL_FILTERS"))
+    for part in limits.unreadable[:MOST_PROBLEMS]:
+        what = notice("problem_limit", part=quoted(part.text))
+        yield Problem("SPENDING_LIMITS", what, _takes("SPENDING_LIMITS"))
+    if any(len(each) < MIN_PASSPHRASE_CHARACTERS for each in _passphrases(valves)):
+        yield Problem(
+            "ARTIFACT_ENCRYPTION_KEY", notice("problem_passphrase", count=MIN_PASSPHRASE_CHARACTERS)
+        )
+    for word in read_variants(_words(valves.VARIANTS))[1][:MOST_PROBLEMS]:
+        yield unknown_word("VARIANTS", word, takes=_takes("VARIANTS"))
+    hosts = [word for word in _words(valves.DOWNLOAD_HOSTS) if not _HOST.fullmatch(word)]
+    for word in hosts[:MOST_PROBLEMS]:
+        near = "".join(_HOST.findall(word.partition("//")[2] or word)[:1])
+        yield unknown_word("DOWNLOAD_HOSTS", word, near=near, takes=_takes("DOWNLOAD_HOSTS"))
+    if (zone := valves.TIME_ZONE) and find_zone(zone) is None:
+        near = nearest(zone, available_timezones())
+        yield unknown_word("TIME_ZONE", zone, near=near, takes=_takes("TIME_ZONE"))
+    for name, known in _KNOWN_WORDS.items():
+        lower = {*map(str.lower, known)}
+        words = [word for word in _words(getattr(valves, name)) if word.lower() not in lower]
+        for word in words[:MOST_PROBLEMS]:
+            yield unknown_word(name, word, near=nearest(word, known), takes=_takes(name))
+
+
+def _takes(name: str) -> str:
+    """The line about what a valve of the administrator's takes."""
+    return takes(Advanced if name in Advanced.model_fields else Valves, name)
+
+
+def unknown_groups(groups: Mapping[str, Sequence[str]], known: Collection[str]) -> Iterator[Problem]:
+    """Yield which of the groups in valves are not among the known ones."""
+    for valve, names in groups.items():
+        words = [*known, *((PRIVATE, PUBLIC) if valve == "NEW_MODEL_ACCESS" else ())]
+        for name in [name for name in names if name not in known][:MOST_PROBLEMS]:
+            near = "" if name in words else nearest(name, words)
+            yield unknown_word(valve, name, near=near, takes=_takes(valve))
+
+
+def _wrong_key(key: str, base_url: str) -> Iterator[Problem]:
+    """At another address there may be other keys."""
+    if key and base_url.startswith(DEFAULT_BASE_URL) and not key.startswith(_KEY_BEGINNING):
+        yield Problem("API_KEY", notice("problem_key", beginning=_KEY_BEGINNING))
+
+
+def _quantizations(words: Sequence[str]) -> Iterator[str]:
+    """Yield the names that count: in the place of a word that is not known the one that it is close to."""
+    for word in words[:MOST_MEANT]:
+        if name := word.lower() if word.lower() in QUANTIZATIONS else nearest(word, QUANTIZATIONS):
+            yield name
+
+
+def _passphrases(valves: AllValves) -> tuple[str, ...]:
+    return tuple(_words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ",")))
 
 
 def bound_key(sealed: str, user_id: str) -> str:
@@ -252,13 +387,26 @@ def _own_key(sealed: str, user_id: str) -> str | None:
 
 
 def _offer(valves: AllValves) -> OfferSettings:
-    variants, unknown_variants = read_variants(_words(valves.VARIANTS))
     return OfferSettings(
         patterns=tuple(_words(valves.MODELS)) or ("*",),
         filters=read_filters(_words(valves.MODEL_FILTERS)),
-        variants=variants,
-        unknown_variants=unknown_variants,
+        variants=read_variants(_words(valves.VARIANTS))[0],
         shows_status=valves.STATUS_ENTRY == "always",
+    )
+
+
+def _named(valves: AllValves) -> tuple[NamedModels, ...]:
+    """The models in valves: patterns, and ids."""
+    variants = read_variants(_words(valves.VARIANTS))[0]
+    patterns = {
+        "MODELS": _words(valves.MODELS),
+        "VARIANTS": [each.pattern for each in variants if each.pattern],
+    }
+    ids = {name: _words(getattr(valves, name)) for name in ("FALLBACK_MODELS", "SUMMARY_MODEL")}
+    return tuple(
+        NamedModels(valve, tuple(names), _takes(valve), valve in patterns)
+        for valve, names in {**patterns, **ids}.items()
+        if names
     )
 
 

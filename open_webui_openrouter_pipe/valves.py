@@ -5,9 +5,10 @@ Their texts stand in `words/valves.txt`. What only experts set is in `Advanced`,
 
 from __future__ import annotations
 
-import difflib
 import json
+import math
 import pkgutil
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -25,16 +26,23 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Pruning, Strategy
 from .conversation.slash import Aim
 from .host.model_rows import AccessFor
-from .host.platform import NotSaved, host_secret, is_saving
+from .host.platform import host_secret
 from .host.wording import StatusLines
 from .media.choice import Documents, ImageSelection, PdfEngine
 from .money.limits import Counts
 from .openrouter.client import DEFAULT_BASE_URL
+from .openrouter.errors import redact
+from .openrouter.problems import (
+    MOST_PROBLEMS,
+    Problem,
+    example,
+    nearest,
+    unknown_word,
+)
 from .openrouter.request import IdentityLevel
 from .openrouter.search import SearchEngine, SearchMode
 from .store.sealing import seal_text
@@ -61,10 +69,8 @@ Permission = Literal["", "USER_CONTROLS", "ENABLE_USER_OVERRIDE"]
 """The administrator's valve that lets users set one of theirs; "" where they always may."""
 
 OWN_KEY_PURPOSE: Final = "own API key"
-_EXAMPLE: Final = '{"RETRY_SECONDS": 60}'
-_EXPLAINED: Final = 5
-"""How many errors are explained: a line of more is not read."""
-_OWN_KEYS: Final = ("rule", "permission", "protects")
+_OWN_KEYS: Final = ("rule", "permission", "protects", "strict")
+_EXAMPLE: Final = re.compile(r"such as `([^`]+)`")
 
 
 def valve(
@@ -73,15 +79,16 @@ def valve(
     rule: Rule | None = None,
     permission: Permission = "",
     protects: bool = False,
+    strict: object = None,
     is_password: bool = False,
     **limits: float,
 ) -> Any:
     """Return a valve's field; `limits` are pydantic's `ge`, `gt` and `le`.
 
-    A valve `protects` if its default would let others see chats, or cost more, than was said: while what is stored of
-    it cannot be read, nothing is sent.
+    While what is stored of a valve cannot be read, its default holds. Where that would let others see or use more, or
+    cost more, than was said, its `strict` value does, or if it `protects`, nothing is sent.
     """
-    marks: dict[str, Any] = {"rule": rule, "permission": permission, "protects": protects}
+    marks: dict[str, Any] = {"rule": rule, "permission": permission, "protects": protects, "strict": strict}
     if is_password:
         marks["input"] = {"type": "password"}
     return Field(default=default, json_schema_extra=marks, **cast("dict[str, Any]", limits))
@@ -137,11 +144,17 @@ class ValveFields(BaseModel):
         allow_inf_nan=False,
         json_schema_extra=_complete,
     )
+    _problems: tuple[Problem, ...] = PrivateAttr(default=())
     _unreadable: tuple[str, ...] = PrivateAttr(default=())
 
     @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with stored values that could not be read."""
+        return self._problems
+
+    @property
     def unreadable(self) -> tuple[str, ...]:
-        """The names of stored values that could not be read, and have their defaults."""
+        """The names of these values, of `ADVANCED` those in it."""
         return self._unreadable
 
 
@@ -175,33 +188,49 @@ def allowed(field: FieldInfo) -> str:
     return words.get(cast("type", field.annotation), "text") + (f", {limits}" if limits else "")
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """Return what is wrong: each field by name, with what it takes, and no value."""
-    errors = error.errors(include_url=False, include_input=False)
-    more = [f"and {len(errors) - _EXPLAINED} more"] if len(errors) > _EXPLAINED else []
-    return "; ".join([*(_wrong(each, model) for each in errors[:_EXPLAINED]), *more])
+def takes(model: type[BaseModel], name: str) -> str:
+    """Return the line about what a valve takes."""
+    field = model.model_fields[name]
+    if choices := get_args(field.annotation):
+        return notice("problem_choices", choices=", ".join(f"`{each}`" for each in choices))
+    kinds = {
+        bool: "switch",
+        int: "whole",
+        float: "number",
+    }
+    if kind := kinds.get(cast("type", field.annotation)):
+        return notice(f"problem_{kind}", limits=_symbols(field), default=f"{field.default:g}")
+    found = _EXAMPLE.search(text_of(model, name).help)
+    return example(found[1] if found else field.default)
 
 
-def _wrong(error: ErrorDetails, model: type[BaseModel]) -> str:
-    name = str(error["loc"][0])
-    if error["type"] == "value_error":
-        return f"{name}: {error['ctx']['error']}"
-    if error["type"] != "extra_forbidden":
-        return f"{name} takes {allowed(model.model_fields[name])}"
-    known = difflib.get_close_matches(name[:100].upper(), model.model_fields, n=1)
-    return f"there is no {name[:100]} here" + (f", perhaps {known[0]}" if known else "")
+def _symbols(field: FieldInfo) -> str:
+    """The range of a number as every language writes it."""
+    signs = (
+        ("\u2265", "ge"),
+        (">", "gt"),
+        ("\u2264", "le"),
+    )
+    found = [
+        (sign, getattr(limit, name))
+        for sign, name in signs
+        for limit in field.metadata
+        if hasattr(limit, name)
+    ]
+    return ", ".join(f"{sign} {limit:g}" for sign, limit in found)
 
 
-def _wrong_names(error: ValidationError) -> list[str]:
+def _wrong_value(model: type[BaseModel], name: str, value: object) -> Problem:
+    """What is wrong with a value; of a text it says which choice is near."""
+    choices = get_args(model.model_fields[name].annotation)
+    if isinstance(value, str) and choices:
+        return unknown_word(name, value, near=nearest(value, choices), takes=takes(model, name))
+    return Problem(name, notice("problem_unread"), takes(model, name))
+
+
+def _wrong(error: ValidationError) -> list[str]:
+    """The names of what is wrong."""
     return list(dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False)))
-
-
-def _known_quantizations(value: str) -> str:
-    """Refuse a name that OpenRouter does not know: it would refuse every request."""
-    unknown = {name.strip() for name in value.split(",")} - {"", *get_args(Quantization)}
-    if unknown:
-        raise ValueError(f"unknown quantizations: {', '.join(sorted(unknown))}")
-    return value
 
 
 class Advanced(ValveFields):
@@ -217,8 +246,10 @@ class Advanced(ValveFields):
     FALLBACK_MODELS: str = valve("")
     NEAR_LIMIT: NearLimit = valve("thrifty")
     LIMITS_COUNT: Counts = valve("both")
-    MAX_PRICE_INPUT: float = valve(0.0, ge=0)
-    MAX_PRICE_OUTPUT: float = valve(0.0, ge=0)
+    TIME_ZONE: str = valve("UTC")
+    STORE_COST: bool = valve(default=True)
+    MAX_PRICE_INPUT: float = valve(0.0, protects=True, ge=0)
+    MAX_PRICE_OUTPUT: float = valve(0.0, protects=True, ge=0)
     SERVICE_TIER: Literal["default", "auto", "flex", "priority"] = valve("default")
     CACHE_TTL: Literal["auto", "5m", "1h"] = valve("auto")
     CONTEXT_MAX_OUTPUT_TOKENS: int = valve(0, ge=0)
@@ -250,71 +281,88 @@ class Advanced(ValveFields):
     PROVIDER_ONLY: str = valve("", protects=True)
     PROVIDER_IGNORE: str = valve("", protects=True)
     PROVIDER_SORT: Sort = valve("default")
-    QUANTIZATIONS: Annotated[str, AfterValidator(_known_quantizations)] = valve("")
-    DATA_COLLECTION: Literal["allow", "deny"] = valve("allow", protects=True)
+    QUANTIZATIONS: str = valve("")
+    DATA_COLLECTION: Literal["allow", "deny"] = valve("allow", strict="deny")
     REQUIRE_PARAMETERS: bool = valve(default=False)
-    PERSIST_REASONING_TOKENS: ReasoningRetention = valve("conversation")
+    PERSIST_REASONING_TOKENS: ReasoningRetention = valve("conversation", strict="disabled")
     PERSIST_TOOL_RESULTS: bool = valve(default=True)
     REQUEST_TIMEOUT_SECONDS: float = valve(300.0, gt=0)
     RETRY_SECONDS: float = valve(30.0, ge=0)
     MAX_REQUESTS: int = valve(500, ge=0)
-    MAX_REQUESTS_PER_USER: int = valve(0, ge=0)
+    MAX_REQUESTS_PER_USER: int = valve(0, strict=1, ge=0)
     HTTP_REFERER: str = valve("")
     APP_TITLE: str = valve("Open WebUI")
 
 
 @lru_cache(maxsize=16)
 def read_advanced(text: str) -> Advanced:
-    """Read the JSON text. Raises ValueError that says what is wrong, without values."""
-    try:
-        return Advanced.model_validate(_read_object(text))
-    except ValidationError as error:
-        raise ValueError(explain(error, Advanced)) from None
+    """Read the JSON text. Raises ValueError where anything of it is wrong."""
+    return Advanced.model_validate(_read_object(text))
 
 
 def gather_advanced(valves: Mapping[str, Any]) -> dict[str, Any]:
     """Move what `ADVANCED` may hold, and is given by its own name, into it; what it has already stays.
 
-    An `ADVANCED` that is not such a text stays as it is.
+    With an `ADVANCED` that is not such a text all stays as it is.
     """
     by_name = {name: value for name, value in valves.items() if name in Advanced.model_fields}
-    others = {name: value for name, value in valves.items() if name not in by_name}
-    text = others.get("ADVANCED", "")
+    text = valves.get("ADVANCED", "")
     if by_name and isinstance(text, str):
         with suppress(ValueError):
-            others["ADVANCED"] = _write_object({**by_name, **_read_object(text)})
-    return others
+            others = {name: value for name, value in valves.items() if name not in by_name}
+            return {**others, "ADVANCED": _write_object({**by_name, **_read_object(text)})}
+    return dict(valves)
 
 
-def readable_advanced(stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Gather what is stored, and leave out of `ADVANCED` what cannot be read; also return the names of that."""
-    lost: tuple[str, ...] = ()
+def readable_advanced(
+    stored: Mapping[str, Any],
+) -> tuple[dict[str, Any], tuple[Problem, ...], tuple[str, ...]]:
+    """Gather what is stored, and leave out of `ADVANCED` what cannot be read.
+
+    Also returns what is wrong, and the names of what has no effect: of a text that is not JSON all that occur in it.
+    """
+    text, problems, lost = stored.get("ADVANCED", ""), list[Problem](), list[str]()
     try:
-        _read_object(stored.get("ADVANCED", ""))
-    except (AttributeError, ValueError):
-        stored, lost = {name: value for name, value in stored.items() if name != "ADVANCED"}, ("ADVANCED",)
+        _read_object(text)
+    except (AttributeError, ValueError) as error:
+        stored = {name: value for name, value in stored.items() if name != "ADVANCED"}
+        lost = ["ADVANCED", *(name for name in Advanced.model_fields if re.search(rf"\b{name}\b", str(text)))]
+        what = notice("problem_unread")
+        if isinstance(error, json.JSONDecodeError):
+            what = notice("problem_json", line=error.lineno, column=error.colno)
+        problems.append(Problem("ADVANCED", what, takes(Valves, "ADVANCED")))
     gathered = gather_advanced(stored)
     values = _read_object(gathered.get("ADVANCED", ""))
     try:
         Advanced.model_validate(values)
     except ValidationError as error:
-        wrong = _wrong_names(error)
-        gathered["ADVANCED"] = _write_object({name: values[name] for name in values if name not in wrong})
-        lost = (*lost, *wrong)
-    return gathered, lost
+        wrong = _wrong(error)
+        lost += wrong
+        problems += (_wrong_advanced(name, values[name]) for name in wrong[:MOST_PROBLEMS])
+        values = {name: values[name] for name in values if name not in wrong}
+    stricter = {
+        name: STRICT_ADVANCED[name] for name in lost if name in STRICT_ADVANCED and name not in values
+    }
+    gathered["ADVANCED"] = _write_object({**values, **stricter})
+    return gathered, tuple(problems), tuple(lost)
+
+
+def _wrong_advanced(name: str, value: object) -> Problem:
+    if name in Advanced.model_fields:
+        return _wrong_value(Advanced, name, value)
+    return unknown_word(
+        "ADVANCED", name, near=nearest(name, Advanced.model_fields), takes=takes(Valves, "ADVANCED")
+    )
 
 
 def _read_object(text: str) -> dict[str, Any]:
-    """Read a JSON object, {} from an empty text. Raises ValueError that says where it ends being one."""
+    """Read a JSON object, {} from an empty text. Raises ValueError, where it can be said with the place."""
     try:
         value = json.loads(text) if text.strip() else {}
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise ValueError(f"this is not JSON like {_EXAMPLE}: {error.msg}, {where}") from None
-    except (ValueError, RecursionError):
-        raise ValueError("this JSON has numbers too long or levels too deep") from None
+    except RecursionError:
+        raise ValueError("levels too deep") from None
     if not isinstance(value, dict):
-        raise ValueError(f"names and values are needed, such as {_EXAMPLE}")  # noqa: TRY004 - pydantic reports this one
+        raise ValueError("not an object")  # noqa: TRY004 - it is reported like any other text that is wrong
     return value
 
 
@@ -327,14 +375,14 @@ class Valves(ValveFields):
     """What an administrator sets, for all users. What `ADVANCED` may hold may also be given by its own name."""
 
     API_KEY: str = valve("", is_password=True)
-    MODELS: str = valve("*")
-    MODEL_FILTERS: str = valve("")
+    MODELS: str = valve("*", strict="none")
+    MODEL_FILTERS: str = valve("", strict="free, zdr")
     NEW_MODEL_ACCESS: str = valve("private")
     MODEL_ACCESS_APPLIES_TO: AccessFor = valve("new")
     REASONING_EFFORT: Literal["default", Effort] = valve("default")
     SPENDING_LIMITS: str = valve("", protects=True)
-    CONFIRM_ABOVE_DOLLARS: float = valve(0.0, ge=0)
-    COST_LINE: CostLine = valve("forecast")
+    CONFIRM_ABOVE_DOLLARS: float = valve(0.0, strict=1e-6, ge=0)
+    COST_LINE: CostLine = valve("off")
     CONTEXT_STRATEGY: Strategy = valve("summarize")
     CONTEXT_AIM: Aim = valve("faithful")
     SUMMARY_MODEL: str = valve("")
@@ -343,16 +391,17 @@ class Valves(ValveFields):
     WEB_SEARCH_BY: Literal["host", "openrouter"] = valve("host")
     DOCUMENTS: Documents = valve("auto")
     PDF_ENGINE: PdfEngine = valve("auto")
-    ZDR: bool = valve(default=False, protects=True)
-    SEND_IDENTITY: IdentityLevel = valve("session")
+    ZDR: bool = valve(default=False, strict=True)
+    SEND_IDENTITY: IdentityLevel = valve("session", strict="none")
     USER_CONTROLS: str = valve(
-        "REASONING_EFFORT, REASONING_SUMMARY, WEB_SEARCH, PROVIDER_SORT, ZDR, API_KEY, IMAGE_ASPECT_RATIO, IMAGE_SIZE"
+        "REASONING_EFFORT, REASONING_SUMMARY, WEB_SEARCH, PROVIDER_SORT, ZDR, API_KEY, IMAGE_ASPECT_RATIO, IMAGE_SIZE",
+        strict="none",
     )
     ENABLE_USER_OVERRIDE: bool = valve(default=False)
     ARTIFACT_CLEANUP_DAYS: int = valve(90, ge=0)
     ARTIFACT_ENCRYPTION_KEY: str = valve("", is_password=True)
-    BASE_URL: str = valve(DEFAULT_BASE_URL)
-    ADVANCED: str = valve("", protects=True)  # as it may hold valves that do
+    BASE_URL: str = valve(DEFAULT_BASE_URL, strict="none")
+    ADVANCED: str = valve("")
 
     @model_validator(mode="before")
     @classmethod
@@ -384,7 +433,7 @@ class UserValves(ValveFields):
     REASONING_SUMMARY: Literal["inherit", ReasoningSummary] = inherited("USER_CONTROLS")
     WEB_SEARCH: Literal["inherit", SearchMode] = inherited("USER_CONTROLS")
     COST_LINE: Literal["inherit", CostLine] = inherited()
-    STATUS_LINES: StatusLines = valve("all")
+    STATUS_LINES: StatusLines = valve("important")
     IMAGE_ASPECT_RATIO: AspectRatio = valve("auto", permission="USER_CONTROLS")
     IMAGE_SIZE: ImageSize = valve("auto", permission="USER_CONTROLS")
     CONTEXT_AIM: Literal["inherit", Aim] = inherited("ENABLE_USER_OVERRIDE")
@@ -392,7 +441,7 @@ class UserValves(ValveFields):
     CLIP_LAST_MESSAGES: int = valve(0, ge=0, le=CLIP_RANGE_MESSAGES[1], permission="ENABLE_USER_OVERRIDE")
     CLIP_BYPASS: bool = valve(default=False, permission="ENABLE_USER_OVERRIDE")
     SUMMARY_BYPASS: bool = valve(default=False, permission="ENABLE_USER_OVERRIDE")
-    ZDR: bool = valve(default=False, rule="either", permission="USER_CONTROLS", protects=True)
+    ZDR: bool = valve(default=False, rule="either", permission="USER_CONTROLS", strict=True)
     PROVIDER_SORT: Literal["inherit", Sort] = inherited("USER_CONTROLS")
     PERSIST_REASONING_TOKENS: Literal["inherit", ReasoningRetention] = valve("inherit", rule="off_wins")
     API_KEY: Annotated[str, AfterValidator(_sealed_key)] = valve(
@@ -402,7 +451,9 @@ class UserValves(ValveFields):
 
 def _marked(model: type[BaseModel], mark: str) -> dict[str, Any]:
     """What the valves of a class have as this mark, by their names, without those that have none."""
-    marks = {name: cast("Any", field.json_schema_extra)[mark] for name, field in model.model_fields.items()}
+    marks = {
+        name: cast("Any", field.json_schema_extra).get(mark) for name, field in model.model_fields.items()
+    }
     return {name: value for name, value in marks.items() if value}
 
 
@@ -411,9 +462,14 @@ RULES: Final[Mapping[str, Rule]] = _marked(UserValves, "rule")
 USER_PERMISSIONS: Final[Mapping[str, Permission]] = _marked(UserValves, "permission")
 """The administrator's valve that lets users set one of theirs, by the name of that."""
 PROTECTIONS: Final = tuple(_marked(UserValves, "protects"))
-"""The user valves without which nothing is sent, rather than by their defaults: who sees a chat, and who pays."""
+"""The user valves without which nothing is sent, rather than by their defaults: who pays."""
+GUARDED: Final = (*PROTECTIONS, *_marked(UserValves, "strict"))
+"""These, and those whose default is laxer than what holds while they cannot be read."""
 ADMIN_PROTECTIONS: Final = (*_marked(Valves, "protects"), *_marked(Advanced, "protects"))
 """The same of the administrator's."""
+STRICT_ADMIN: Final[Mapping[str, object]] = _marked(Valves, "strict")
+STRICT_ADVANCED: Final[Mapping[str, object]] = _marked(Advanced, "strict")
+"""What holds of these while it cannot be read, by their names, where that is not the default."""
 
 
 class AllValves(Valves, Advanced):
@@ -437,24 +493,44 @@ def combined(valves: Valves, own: UserValves) -> AllValves:
 
 
 class _OfHost(ValveFields):
-    """The base of valves as the host makes them of what is stored, or of a form that is to be."""
+    """The base of valves as the host makes them of what is stored, or of a form that is to be: of anything at all."""
+
+    _stored: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     def __init__(self, /, **values: Any) -> None:
+        values = {name: value for name, value in values.items() if value is not None}
         try:
             super().__init__(**values)
         except ValidationError as error:
-            if is_saving():
-                raise NotSaved(notice("valves_not_saved", problems=explain(error, type(self)))) from None
-            wrong, lost = _wrong_names(error), tuple[str, ...]()
+            wrong, stored = _wrong(error), values
+            problems: tuple[Problem, ...] = ()
+            lost: tuple[str, ...] = ()
             if "ADVANCED" in wrong:  # of what it holds, perhaps not all is
                 wrong.remove("ADVANCED")
-                values, lost = readable_advanced(values)
-            super().__init__(**{name: value for name, value in values.items() if name not in wrong})
+                values, problems, lost = readable_advanced(values)
+            strict = _marked(type(self), "strict")
+            read = {name: value for name, value in values.items() if name not in wrong}
+            super().__init__(**{**read, **{name: strict[name] for name in wrong if name in strict}})
+            self._problems = (*(_wrong_value(type(self), name, stored[name]) for name in wrong), *problems)
             self._unreadable = (*wrong, *lost)
+            gathered = gather_advanced(stored) if lost else stored
+            kept = {*wrong, *(("ADVANCED", *Advanced.model_fields) if lost else ())}
+            self._stored = {name: _storable(name, value) for name, value in gathered.items() if name in kept}
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """Return what the host stores: what is wrong as it was given, so that who gave it can mend it."""
+        return {**super().model_dump(**options), **self._stored}
+
+
+def _storable(name: str, value: object) -> object:
+    """A wrong value as every database takes it: JSON has no infinity. A key that is not a text is not kept."""
+    if name == "API_KEY":
+        return []
+    return [str(value)] if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class HostValves(_OfHost, Valves):
-    """The same as Open WebUI makes them: refused on saving, and read as far as possible otherwise."""
+    """The same as Open WebUI makes them: as far as they can be read."""
 
     model_config = ConfigDict(title="Valves")
 
@@ -463,6 +539,22 @@ class StoredUserValves(_OfHost, UserValves):
     """What a user has set, as it is stored."""
 
     model_config = ConfigDict(title="UserValves")
+
+
+def changed_valves(valves: Valves) -> dict[str, str]:
+    """Return what is stored and not as by default, also what is wrong, by its name; of a key only that there is one."""
+    stored = gather_advanced(valves.model_dump(exclude_unset=True))
+    with suppress(AttributeError, ValueError):
+        advanced = _read_object(stored.get("ADVANCED", ""))
+        stored = {**{name: value for name, value in stored.items() if name != "ADVANCED"}, **advanced}
+    fields: Mapping[str, FieldInfo] = {**Advanced.model_fields, **Valves.model_fields}
+    keys, unread = _marked(Valves, "input"), {"ADVANCED", *(stored.keys() - fields.keys())}
+    # what is not a valve's own value may be a key that was put in the wrong place
+    return {
+        name: "\u2026" if name in keys else redact(str(value)) if name in unread else str(value)
+        for name, value in stored.items()
+        if name not in fields or value != fields[name].default
+    }
 
 
 @lru_cache(maxsize=16)

@@ -21,14 +21,15 @@ import httpx
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
-from .money.limits import Group
+from .money.limits import Group, Person
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.connections import AddressBreaker, open_client
 from .openrouter.listing import ModelListing
+from .openrouter.problems import Checks, Problem
 from .openrouter.recorder import ExchangeRecorder
 from .openrouter.recordings import FOLDER, Recording, Recordings
 from .ports import ArtifactStore, Files, Prompts, Summaries
-from .settings import Settings, StoreSettings, has_proxy
+from .settings import Settings, StoreSettings, has_proxy, unknown_groups
 from .store.artifacts import RunningRows, SavedRows, SealedArtifacts, UnsavedRows
 from .store.beside import AuditLog, Leases, StoredCalibrations
 from .store.cache import CachedRows, GuardedRedis
@@ -98,6 +99,8 @@ class Host:
     """Returns the seconds between the user's messages of a call's chat."""
     groups: Callable[[str], Awaitable[Sequence[Group]]] = _NO_ENTRIES
     """Returns the groups of a user, or raises StoreError."""
+    group_names: Callable[[], Awaitable[Collection[str] | None]] = _NOTHING
+    """Returns the names of all groups, None where they cannot be read."""
     prompt_template: Callable[[Call], Awaitable[str]] = _NO_TEXT
     """Returns the digest of the texts that people wrote of a call's system prompt, "" where that is unknown."""
     quoted_calls: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] = _NO_IDS
@@ -110,6 +113,8 @@ class Host:
     """Returns whether a page has the button that continues an answer."""
     voice_prompt: Callable[[], Awaitable[str]] = _NO_TEXT
     """Returns the instructions that the host writes into the system prompt of a call."""
+    people: Callable[[], Awaitable[Mapping[str, Person]]] = _NO_VALUES
+    """Returns all users by their ids, or raises StoreError."""
 
 
 class Stores(NamedTuple):
@@ -228,6 +233,19 @@ class Worker:
                 folder=folder / _CATALOGUE_FOLDER if folder else None,
             )
         return self.listings[settings]
+
+    async def checks(self, settings: Settings) -> Checks:
+        """What is wrong with the administrator's settings, with the groups that the host does not have."""
+        checks = settings.checks
+        known = await self.host.group_names() if any(checks.groups.values()) else None
+        if known is None:
+            return checks
+        return replace(checks, problems=(*checks.problems, *unknown_groups(checks.groups, known)))
+
+    async def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """What is wrong with the administrator's settings, as far as it is known."""
+        checks = await self.checks(settings)
+        return (*checks.problems, *self.listing(settings.client).unmatched(checks.models))
 
     async def stores(self, settings: StoreSettings) -> Stores:
         """The stores with the keys of these settings, derived once; without any key, what was stored stays closed."""

@@ -5,11 +5,23 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
+import re
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from open_webui_openrouter_pipe.maintenance.releases import UPDATE_FILE, signed_text
 from scripts.bundle import builder, verifier
 from scripts.bundle.builder import MAINTENANCE, PIPE, BuildError, Function, Package
 from scripts.paths import DIST, PACKAGE, ROOT, VENV
@@ -35,10 +47,8 @@ def build(
     """Write a release's files, all but the wheel; return the path of the single file. `write` gives it its kind."""
     content = builder.read_package(PACKAGE, links)
     files = {STUB: builder.stub(content)}
-    for function, part in (
-        (PIPE, content),
-        (MAINTENANCE, builder.part_of(content, MAINTENANCE.entry)),
-    ):
+    for function in (PIPE, MAINTENANCE):
+        part = builder.part_of(content, function)
         text = write(part, function)
         files |= {
             f"{function.id}.py": text,
@@ -71,8 +81,48 @@ def write_manifest(target: Path, *, links: dict[str, str]) -> None:
         }
         for path in paths
     }
-    about = builder.manifest_fields(builder.read_package(PACKAGE, links), PIPE)
+    about = builder.manifest_fields(builder.part_of(builder.read_package(PACKAGE, links), PIPE), PIPE)
     (target / MANIFEST).write_text(json.dumps({**about, "files": files}, indent=1) + "\n", "utf-8")
+
+
+def new_key(path: Path) -> str:
+    """Write an Ed25519 key that only this account can read, and return its public half; raises BuildError."""
+    key = Ed25519PrivateKey.generate()
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    except OSError as error:
+        raise BuildError(f"the key cannot be written: {error}") from error
+    return b64encode(key.public_key().public_bytes_raw()).decode()
+
+
+def sign(target: Path, key_file: Path, *, changelog: str, version: str) -> Path:
+    """Write what the maintenance function looks for beside a release's functions, signed; raises BuildError."""
+    try:
+        key = load_pem_private_key(key_file.read_bytes(), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise BuildError(f"{key_file} cannot be read as a key without a passphrase: {error}") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BuildError(f"{key_file} is not an Ed25519 key")
+    contents = {f"{each.id}.py": (target / f"{each.id}.py").read_bytes() for each in (PIPE, MAINTENANCE)}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    release = {
+        "version": version,
+        "changelog": changelog,
+        "files": {
+            name: {"bytes": len(content), "sha256": digests[name]} for name, content in contents.items()
+        },
+        "signature": b64encode(key.sign(signed_text(version, changelog, digests))).decode(),
+    }
+    path = target / UPDATE_FILE
+    path.write_text(json.dumps(release, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    return path
+
+
+def newest_changes(changelog: str) -> str:
+    """The first section of a changelog, which is about what is built, without its heading."""
+    sections = re.split(r"^## .*\n", changelog, maxsplit=2, flags=re.MULTILINE)
+    return sections[1].strip() if len(sections) > 1 else ""
 
 
 def _verify(path: Path) -> int:
@@ -95,7 +145,13 @@ def _build(options: argparse.Namespace) -> int:
     build(options.target, write=builder.readable if options.readable else builder.pack, links=links)
     build_wheel(options.target)
     write_manifest(options.target, links=links)
-    for path in (*(options.target / name for name in (*RELEASED, MANIFEST)), *options.target.glob("*.whl")):
+    names = [*RELEASED, MANIFEST]
+    (options.target / UPDATE_FILE).unlink(missing_ok=True)
+    if options.sign:
+        changes = newest_changes((ROOT / "CHANGELOG.md").read_text("utf-8"))
+        version = builder.read_package(PACKAGE).version
+        names.append(sign(options.target, options.sign, changelog=changes, version=version).name)
+    for path in (*(options.target / name for name in names), *options.target.glob("*.whl")):
         print(f"{path} ({path.stat().st_size:,} bytes)")
     return 0
 
@@ -111,8 +167,17 @@ def main() -> int:
     parser.add_argument(
         "--verify", type=Path, metavar="FILE", help="build nothing; judge a file or an export"
     )
+    parser.add_argument(
+        "--sign", type=Path, metavar="KEYFILE", help=f"sign the release too, in {UPDATE_FILE}"
+    )
+    parser.add_argument(
+        "--new-key", type=Path, metavar="KEYFILE", help="build nothing; make a key, and print its public half"
+    )
     options = parser.parse_args()
     try:
+        if options.new_key:
+            print(new_key(options.new_key))
+            return 0
         return _verify(options.verify) if options.verify else _build(options)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)

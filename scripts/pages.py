@@ -21,6 +21,8 @@ from open_webui_openrouter_pipe.openrouter.errors import (
 )
 from open_webui_openrouter_pipe.valves import (
     ADMIN_PROTECTIONS,
+    STRICT_ADMIN,
+    STRICT_ADVANCED,
     Advanced,
     UserValves,
     Valves,
@@ -80,9 +82,19 @@ def _replaced(text: str, section: str, lines: Iterable[str]) -> str:
 def settings(text: str) -> str:
     """The page with its tables of valves."""
     text = _replaced(text, "protections", [", ".join(f"`{name}`" for name in ADMIN_PROTECTIONS)])
+    strict = {**STRICT_ADMIN, **STRICT_ADVANCED}
+    text = _replaced(
+        text, "strict", [", ".join(f"`{name}` as `{_shown(value)}`" for name, value in strict.items())]
+    )
     for section, model in (("administrator", Valves), ("advanced", Advanced), ("users", UserValves)):
         text = _replaced(text, section, _tables(model))
     return text
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:f}" if isinstance(value, float) else str(value)
 
 
 def _tables(model: type[BaseModel]) -> Iterator[str]:

@@ -88,12 +88,12 @@ ORDINARY = (
             '[[standin: reasoning=summary]] [[standin: call=get_weather args={"city": "Paris"}]] Is it warm?',
             LONG,
             *AFTER,
-            "/compact",
+            "/summarize",
             "And now?",
         ),
         attached=(PICTURE, DOCUMENT),
     ),
-    Visit(UNCACHED, (LONG, *AFTER, "/compact", "And now?")),
+    Visit(UNCACHED, (LONG, *AFTER, "/summarize", "And now?")),
 )
 ROUTING = {
     "PROVIDER_ORDER": "openai",

@@ -31,13 +31,9 @@ from open_webui_openrouter_pipe.conversation.record import UserRecord, omission_
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_middle
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_user_parts
 from open_webui_openrouter_pipe.history.build import Options, build_input
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
 from open_webui_openrouter_pipe.history.parts import take_images
-from open_webui_openrouter_pipe.history.reading import (
-    ANSWER_MARK,
-    erase_commands,
-    find_commands,
-    read_history,
-)
+from open_webui_openrouter_pipe.history.reading import erase_commands, find_commands, read_history
 from open_webui_openrouter_pipe.history.steady import steady_prompt
 from open_webui_openrouter_pipe.host.tagged_code import find_code
 from open_webui_openrouter_pipe.maintenance.cleaning import clean_text

@@ -17,7 +17,10 @@ import pytest
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import ConfigurationError
 from open_webui_openrouter_pipe.history.markers import erase_markers
+from open_webui_openrouter_pipe.host.native import NOTICE
+from open_webui_openrouter_pipe.host.switches import CHOSEN, SWITCHES
 from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Json, Page, PipeInProcess
 from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
@@ -97,18 +100,87 @@ async def test_a_users_limits_follow_the_administrator(pipe: Pipe, standin: Stan
     assert seen == [(["CLIP_LAST_MESSAGES."], 1), ([], 3), ([clipped], 1)]
 
 
+HARDER, FASTER, SEARCHED = (
+    {each.valve: each.value}
+    for name in ("think_harder", "answer_fast", "web_search")
+    for each in SWITCHES
+    if each.name == name
+)
+REFUSED = "Settings of yours that only administrators may set have no effect: "
+
+
+@pytest.mark.parametrize(
+    ("own", "parameters", "switched", "reasoning", "searches"),
+    [
+        ({}, {}, HARDER, {"effort": "high"}, False),
+        ({"REASONING_EFFORT": "low"}, {}, HARDER, {"effort": "high"}, False),
+        ({}, {"reasoning_effort": "low"}, FASTER, {"effort": "none"}, False),
+        (
+            {},
+            {"reasoning": {"max_tokens": 9, "summary": "detailed"}},
+            HARDER,
+            {"effort": "high", "summary": "detailed"},
+            False,
+        ),
+        ({}, {"reasoning_effort": "low"}, SEARCHED, {"effort": "low"}, True),
+        ({"WEB_SEARCH": "off"}, {}, {**HARDER, **SEARCHED}, {"effort": "high"}, True),
+        ({}, {}, {"REASONING_EFFORT": "xhigh"}, {}, False),
+        ({}, {}, "anything", {}, False),
+    ],
+)
+async def test_a_switch_beside_the_message_field_goes_before_all_else(
+    pipe: Pipe,
+    standin: StandIn,
+    own: Json,
+    parameters: Json,
+    switched: Any,
+    reasoning: Json,
+    *,
+    searches: bool,
+) -> None:
+    """While it is on: before the user's valves and the parameters of the chat; no body holds its note."""
+    page = StoredPage(pipe, FAMILIES[0])
+    page.stored = own
+    for on in (True, False):
+        page.parameters = {**parameters, **({CHOSEN: switched} if on else {})}
+        await page.ask("Hello")
+    first, second = (request.body for request in standin.responses)
+    assert first["reasoning"] == {"summary": "auto", **reasoning}
+    assert any("web_search" in tool["type"] for tool in first.get("tools", ())) is searches
+    assert second["reasoning"]["summary"] == parameters.get("reasoning", {}).get("summary", "auto")
+    assert (CHOSEN in first, "tools" in second) == (False, False)
+
+
+async def test_a_switch_does_nothing_that_users_may_not_set(pipe: Pipe, standin: StandIn) -> None:
+    """A line says once which; the others hold."""
+    page = Page(pipe, FAMILIES[0])
+    seen = []
+    for allowed in ("none", "WEB_SEARCH"):
+        pipe.valves = pipe.valves.model_copy(update={"USER_CONTROLS": allowed})
+        page.parameters = {CHOSEN: {**HARDER, **SEARCHED}}
+        notices = (await page.ask("Hello")).notices
+        seen.append(
+            ([line for line in notices if line.startswith(REFUSED)], "tools" in standin.responses[-1].body)
+        )
+        assert "effort" not in standin.responses[-1].body["reasoning"]
+    assert seen == [([f"{REFUSED}Think harder, Web search."], False), ([f"{REFUSED}Think harder."], True)]
+
+
 @pytest.mark.parametrize("is_lost", [False, True])
 async def test_valves_that_cannot_be_read_are_not_lost(
     pipe: Pipe, standin: StandIn, caplog: pytest.LogCaptureFixture, *, is_lost: bool
 ) -> None:
-    """One that no longer fits leaves the others; where zero data retention itself is lost, nothing is sent."""
+    """One that no longer fits leaves the others; where zero data retention itself is lost, it is on."""
     page = StoredPage(pipe, FAMILIES[1])
     page.is_lost, page.stored = is_lost, {"ZDR": True, "REASONING_EFFORT": "huge"}
     (line,) = (await page.ask("one")).notices
     assert ("REASONING_EFFORT" in line, standin.responses[-1].body["provider"]) == (True, {"zdr": True})
     page.stored = {"ZDR": "perhaps"}
-    answer = await page.ask("two")
-    assert ((answer.error or "").startswith("Nothing was sent"), len(standin.responses)) == (True, 1)
+    (line,) = (await page.ask("two")).notices
+    assert ("`ZDR`: it cannot be read." in line, standin.responses[-1].body["provider"]) == (
+        True,
+        {"zdr": True},
+    )
     assert logged(caplog) == [
         f"a user's valves cannot be read: {name}" for name in ("REASONING_EFFORT", "ZDR")
     ]
@@ -146,11 +218,11 @@ ERRORS = [f"error={status} family={family}" for status in STATUSES for family in
 
 @pytest.mark.parametrize("directive", [*ERRORS, "error=500 family=C", "error=502 family=html", "error=529"])
 async def test_every_refusal_is_one_clear_line(pipe: Pipe, standin: StandIn, directive: str) -> None:
-    """No secret, no markup, no empty answer; the page gets nothing but the line."""
+    """No secret, no markup, no empty answer; the page gets nothing but the line, as the answer's text."""
     pipe.valves = pipe.Valves(**pipe.valves.model_dump(exclude_unset=True), RETRY_SECONDS=0.0)
     standin.script(directive, times=3)
     answer = await Page(pipe, SCRIPTED).ask("one")
-    assert [list(event) for event in answer.events] == [["error"]]
+    assert [event["type"] for event in answer.events] == ["response.output_item.added"]
     assert not re.search(r"^$|sk-or|[\n<>{}]|Traceback", answer.error or "")
 
 
@@ -173,7 +245,7 @@ async def test_a_chat_goes_on_after_any_break(
     broken = await page.ask("one")
     answer = await page.ask("and now?")
     assert (bool(broken.error), answer.error) == (True, None)
-    assert [(item["type"], item["status"]) for item in broken.output] == state
+    assert [(item["type"], item["status"]) for item in broken.output] == [*state, (NOTICE, "completed")]
     assert_clean(standin)
 
 
@@ -202,6 +274,8 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(
     assert kept[0] == kept[1]
 
 
+TAGGED = {"params": {"function_calling": "legacy"}, "features": {"code_interpreter": True}}
+"""Of a chat in which the host runs code between tags."""
 BROKEN, UNANSWERED = "[[standin: slow=30]]", "[[standin: delay=0 first=30]] one"
 
 
@@ -218,6 +292,25 @@ async def _stop_while_awaiting(events: AsyncIterator[Json], standin: StandIn) ->
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize("metadata", [{}, TAGGED])
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_who_stops_an_answer_is_handed_its_price(
+    pipe: Pipe, standin: StandIn, metadata: Json, *, is_shown: bool
+) -> None:
+    """By our own count: for the button in any case, and above the answer where costs stand there."""
+    pipe.valves = pipe.valves.model_copy(update={"COST_LINE": "cost" if is_shown else "off"})
+    page = Page(pipe, SCRIPTED)
+    page.metadata = metadata
+    await _stop_while_awaiting(page.stream(UNANSWERED), standin)
+    _, answer = page.turns[-1]
+    usage = answer.events[-1]["response"]["usage"]
+    assert usage["price"].startswith("~$0.0")
+    assert usage["input_tokens"] > 0
+    stopped, *costs = answer.notices
+    assert stopped == "Stopped."
+    assert [line.startswith("stopped; about $0.0") for line in costs] == [True] * is_shown
 
 
 async def _close_while_yielding(events: AsyncIterator[Json], _standin: StandIn) -> None:
@@ -264,6 +357,36 @@ async def test_leaving_the_stream_cancels_the_work(
     assert (answer.error, standin.responses[-1].status) == (None, 200)
 
 
+@pytest.mark.parametrize(("shown", "said"), [("all", ["Stopped."]), ("none", [])])
+async def test_an_answer_that_was_stopped_before_its_first_word_says_so(
+    pipe: Pipe, standin: StandIn, shown: str, said: list[str]
+) -> None:
+    """The page would show nothing at all; who has switched lines off has none."""
+    page = Page(pipe, SCRIPTED, valves=UserValves(STATUS_LINES=shown))
+    await _stop_while_awaiting(page.stream(UNANSWERED), standin)
+    assert page.turns[-1][1].notices == said
+
+
+async def test_an_answer_that_was_stopped_later_needs_no_line(pipe: Pipe) -> None:
+    """Its reader sees where it ends."""
+    page = Page(pipe, SCRIPTED)
+    is_begun = asyncio.Event()
+
+    async def read() -> None:
+        async for event in page.stream(BROKEN):
+            if event.get("type") == "response.output_text.delta":
+                is_begun.set()
+
+    task = asyncio.create_task(read())
+    await is_begun.wait()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert page.turns[-1][1].notices == []
+
+
 @pytest.mark.parametrize(
     ("plot", "types"),
     [
@@ -283,7 +406,7 @@ async def test_every_kind_of_answer_is_stored_clean_and_goes_on(
     page = Page(pipe, SCRIPTED, tools=TOOLS)
     answer = await page.ask(plot)
     stored = json.dumps(answer.output)
-    kinds = types_of(answer.output)
+    kinds = [kind for kind in types_of(answer.output) if kind != NOTICE]
     assert (answer.error, kinds[-1]) == (None, "message")
     assert [kind for kind in kinds if kind not in {"message", "function_call_output"}] == types
     assert not re.search(r"null|encrypted_content|signature", stored)
@@ -310,10 +433,8 @@ async def test_an_app_that_cannot_be_built_is_one_clear_line() -> None:
     page = Page(Pipe(build), SCRIPTED)
     answer = await page.ask("one")
     completion = await page.complete("one")
-    assert (answer.events, completion) == (
-        [{"error": {"message": "Nothing to stand on."}}],
-        {"error": {"detail": "Nothing to stand on."}},
-    )
+    assert (answer.error, len(answer.events)) == ("Nothing to stand on.", 1)
+    assert completion == {"error": {"detail": "Nothing to stand on."}}
 
 
 @pytest.mark.parametrize("trouble", ["", "error=400", "fail=failed after=3", "fail=eof after=3"])

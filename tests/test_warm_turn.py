@@ -65,8 +65,8 @@ def executed() -> Iterator[list[str]]:
 
 
 def worker(folder: Path, standin: StandIn) -> PipeInProcess:
-    """A pipe that shows what an answer has cost, as it does by default."""
-    return PipeInProcess(folder, base_url=standin.base_url, COST_LINE="forecast")
+    """A pipe as it is by default."""
+    return PipeInProcess(folder, base_url=standin.base_url)
 
 
 async def test_a_warm_turn_runs_no_more_than_its_budget(tmp_path: Path, standin: StandIn) -> None:

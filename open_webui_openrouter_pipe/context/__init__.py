@@ -1,7 +1,9 @@
-"""The picture of what the next request holds, for `/context`. Pure.
+"""What commands show of a chat and of what was spent. Pure.
 
-    report   the picture as values, and as text
-    page     the same as HTML
+    report     the picture of what the next request holds, for `/context`: as values, and as text
+    page       the same as HTML
+    spending   what was spent, for `/spending`: as values, text and HTML
+    frame      what the pages share
 
 It decides nothing about a request.
 """

@@ -1,23 +1,16 @@
 """The answer to `/context` as a page: a report drawn as HTML for Open WebUI's embeds. Pure.
 
-One text without external resources, which says all of it without its script too. Whatever comes from a chat is escaped,
-and no other script than the page's own runs. Owns the page's structure; how it looks is said in `page.css`, its words
-in `words`. `page.js` shows the buttons only where somebody hears them, and follows Open WebUI's own theme where the
-page is an embed of the same origin; elsewhere the browser's theme decides. Source of what Open WebUI hears of an embed
-(`iframe:height`, `input:prompt:submit`): `FullHeightIframe.svelte` and `Chat.svelte` of Open WebUI 0.12.
+Whatever comes from a chat is escaped. Owns the page's structure; how it looks is said in `page.css`, its words in
+`words`. `page.js` shows the buttons only where somebody hears them.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import pkgutil
-import re
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ..words.lines import Say, notice
+from .frame import document, escaped, marked, paragraph, table
 from .report import (
     PARTS,
     TURN_COLUMNS,
@@ -35,41 +28,25 @@ from .report import (
 _NEWEST_TURNS: Final = 8
 """As many are seen at once, and what follows them is still in sight; the earlier ones are opened."""
 
-_STYLE: Final = (pkgutil.get_data(__package__, "page.css") or b"").decode()
-_SCRIPT: Final = (pkgutil.get_data(__package__, "page.js") or b"").decode()
-_SCRIPT_DIGEST: Final = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
-_POLICY: Final = (
-    "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; "
-    f"script-src 'sha256-{_SCRIPT_DIGEST}'"
-)
-
 _BREAK_COLUMNS: Final = ("context_page_cause", "context_turn", "context_page_planned", "context_page_cost")
-
-_CODE: Final = re.compile("`([^`]*)`")
 
 
 def context_page(report: ContextReport, say: Say = notice) -> str:
     """Draw a report as an HTML document, in the words that `say` returns."""
 
     def shown(name: str, **values: Any) -> str:
-        return _text(say(name, **values))
+        return escaped(say(name, **values))
 
     title, cost = shown("context_title", model=report.model), ""
     if report.cost:
         cost = f"<h2>{shown('context_page_cost')}</h2>" + "".join(
-            _paragraph(line, "cost") for line in cost_lines(report.cost, shown)
+            paragraph(line, "cost") for line in cost_lines(report.cost, shown)
         )
     content = _window(report, shown) + _turns(report.turns, shown) + cost + _breaks(report.breaks, shown)
     if report.summaries:
         content += f"<h2>{shown('context_part_summaries')}</h2>"
         content += "".join(_summary(each, shown) for each in report.summaries)
-    return (
-        f'<!doctype html><html lang="{shown("context_page_language")}"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style></head>"
-        f"<body><main><h1>{title}</h1>{content}</main><script>{_SCRIPT}</script></body></html>"
-    )
+    return document("page", title, content, shown)
 
 
 def _window(report: ContextReport, say: Say) -> str:
@@ -87,18 +64,18 @@ def _window(report: ContextReport, say: Say) -> str:
         said.append(f"{words} {share}")
     if taken > window:
         bar += f'<i class="end" style="width:{window / taken:.1%}"></i>'
-        over = _paragraph(say("context_page_over", count=taken - window), "warning")
+        over = paragraph(say("context_page_over", count=taken - window), "warning")
     if shown:
         bar = f'<div class="bar" role="img" aria-label="{", ".join(said)}">{bar}</div>'
-    aim = _paragraph(_marked(aim_line(report, say)), "muted")
-    return f'{aim}{_paragraph(use_line(report, say), "use")}{over}{bar}<ul class="legend">{legend}</ul>'
+    aim = paragraph(marked(aim_line(report, say)), "muted")
+    return f'{aim}{paragraph(use_line(report, say), "use")}{over}{bar}<ul class="legend">{legend}</ul>'
 
 
 def _turns(turns: Sequence[ReportedTurn], say: Say) -> str:
     """Draw the turns as a table; of a long chat the earlier ones as another that is to be opened."""
     title = say("context_page_turns")
     if not turns:
-        return f"<h2>{title}</h2>" + _paragraph(say("context_page_no_turns"), "muted")
+        return f"<h2>{title}</h2>" + paragraph(say("context_page_no_turns"), "muted")
     earlier, newest = turns[:-_NEWEST_TURNS], turns[-_NEWEST_TURNS:]
     opened = ""
     if earlier:
@@ -113,10 +90,10 @@ def _table_of_turns(turns: Sequence[ReportedTurn], label: str, say: Say) -> str:
         number, text, tokens, original, state, cached = turn_cells(turn, say)
         style = "summaries" if turn.state == "summarized" else turn.state  # that of a part is its name
         rows.append(
-            f'<tr><th scope="row">{number}<td><div dir="auto">{_text(text)}</div>'
+            f'<tr><th scope="row">{number}<td><div dir="auto">{escaped(text)}</div>'
             f'<td>{tokens}<td>{original}<td><i class="{style}"></i>{state}<td>{cached}'
         )
-    return _table("turns", label, map(say, TURN_COLUMNS), rows)
+    return table("turns", label, map(say, TURN_COLUMNS), rows)
 
 
 def _breaks(breaks: Sequence[ReportedBreak], say: Say) -> str:
@@ -127,14 +104,14 @@ def _breaks(breaks: Sequence[ReportedBreak], say: Say) -> str:
         announced = say("context_yes" if each.cost is None else "context_no")
         price = price or f"<small>{say('context_page_uncounted')}</small>"
         rows.append(f'<tr><th scope="row">{cause}<td>{where}<td>{announced}<td>{price}')
-    table = _table("breaks", title, map(say, _BREAK_COLUMNS), rows)
-    return f"<h2>{title}</h2>" + (table if rows else _paragraph(say("context_page_no_breaks"), "muted"))
+    drawn = table("breaks", title, map(say, _BREAK_COLUMNS), rows)
+    return f"<h2>{title}</h2>" + (drawn if rows else paragraph(say("context_page_no_breaks"), "muted"))
 
 
 def _summary(summary: ReportedSummary, say: Say) -> str:
     first, last = summary.first_turn, summary.last_turn
     if not summary.text:
-        return _paragraph(say("context_summary_missing", first=first, last=last), "missing")
+        return paragraph(say("context_summary_missing", first=first, last=last), "missing")
     title = say("context_page_summary", first=first, last=last)
     if first == last:
         title = say("context_page_summary_of_turn", turn=first)
@@ -146,25 +123,6 @@ def _summary(summary: ReportedSummary, say: Say) -> str:
         buttons += f'<button hidden value="{typed}" aria-label="{words}: {title}">{words}</button>'
     return (
         f"<details><summary><b>{title}</b><small>{size}</small></summary>"
-        f'<div class="text" dir="auto">{_text(summary.text)}</div><div class="actions">{buttons}'
-        f"{_paragraph(_marked(say('context_page_commands', **commands)), 'muted')}</div></details>"
+        f'<div class="text" dir="auto">{escaped(summary.text)}</div><div class="actions">{buttons}'
+        f"{paragraph(marked(say('context_page_commands', **commands)), 'muted')}</div></details>"
     )
-
-
-def _table(style: str, label: str, columns: Iterable[str], rows: Iterable[str]) -> str:
-    header = "".join(f'<th scope="col">{words}' for words in columns)
-    return f'<table class="{style}" aria-label="{label}"><thead><tr>{header}<tbody>{"".join(rows)}</table>'
-
-
-def _paragraph(words: str, style: str) -> str:
-    return f'<p class="{style}">{words}</p>'
-
-
-def _marked(words: str) -> str:
-    """Mark what users type in a line, which stands between backticks."""
-    return _CODE.sub(r"<code>\1</code>", words)
-
-
-def _text(words: str) -> str:
-    """Escape for the content of an element and for a quoted attribute; what no database keeps as text is replaced."""
-    return escape(words.encode("utf-8", "replace").decode().replace("\0", "?"))

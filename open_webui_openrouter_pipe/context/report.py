@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Final, Literal, TypeAlias, get_args
 
 from ..conversation.budget import UNKNOWN_WINDOW_TOKENS, ContextSettings
@@ -18,7 +19,7 @@ from ..money.audit import ChatSpending
 from ..money.prefix import BreakCause
 from ..money.prices import dollars
 from ..planning.detail import DetailLevel
-from ..planning.plan import Plan
+from ..planning.plan import Plan, Reduction
 from ..planning.simulate import BreakReason
 from ..summaries.prompt import turn_text
 from ..summaries.summary import render_part, render_state
@@ -41,14 +42,20 @@ TURN_COLUMNS: Final = (
 )
 """The names of the words for columns."""
 MAX_BREAKS: Final = 10
+MAX_LISTED_DAYS: Final = 12
+LEAST_DOLLARS: Final = 1e-6
+"""What is less is the rounding of sums."""
+_PAID: Final = ("cost", "provider_cost")
 MAX_LISTED_TURNS: Final = 60
 """The newest ones."""
 TEXT_CHARACTERS: Final = 80
 _READ_CHARACTERS: Final = 2_000
 _CAUSES: Final = frozenset((*get_args(BreakReason), *get_args(BreakCause)))
-_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>()#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
-_NUMBERED: Final = re.compile(r"^(\d+)\.", re.MULTILINE)
+_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
+_NUMBERED: Final = re.compile(r"^(\d+)([.)])", re.MULTILINE)
 """Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading."""
+_ENTITIES: Final = {"[": "&#91;", "]": "&#93;", "\\": "&#92;"}
+"""What the page would take for the beginning of a formula with a backslash before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,9 @@ class ContextReport:
     breaks: Sequence[ReportedBreak]
     cost: ChatSpending | None
     trigger_tokens: int = 0
+    builtin_tokens: int = 0
+    """What the host's tools take that nobody has chosen."""
+    lacking_tools: Reduction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,18 @@ class ChatRecord:
     cached_entries: int = 0
     breaks: Sequence[tuple[str, str, float]] = ()
     cost: ChatSpending | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCost:
+    """What a chat has cost, None where that is not counted; `days` are a day, the name of a model, and what it cost.
+
+    The latest come first. `next_message` is a line about what the next request will cost, "" where nothing is known.
+    """
+
+    whole: ChatSpending | None
+    days: Sequence[tuple[date, str, ChatSpending]] = ()
+    next_message: str = ""
 
 
 def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: ContextSettings) -> ContextReport:
@@ -147,6 +169,8 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
         sorted([*found, *announced], key=lambda each: -each.turn)[:MAX_BREAKS],
         record.cost if record.cost and record.cost.requests else None,
         int(trigger_tokens) if is_known and by_size and is_pruned and aim == "faithful" else 0,
+        plan.optional_tool_tokens,
+        next((each for each in plan.reductions if each.kind == "tools"), None),
     )
 
 
@@ -160,7 +184,7 @@ def _parts(plan: Plan) -> Mapping[PartName, int]:
     """Return the tokens of each part, media apart from all others."""
     parts, cutoffs, conversation = plan.parts, plan.cutoffs, plan.conversation
     counter = parts.counter
-    tools = [tool for tool in conversation.tools if tool.get("name") not in plan.unoffered_tools]
+    tools = [tool for tool in conversation.tools if tool.get("name") not in plan.absent_tools]
     summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
     found: dict[PartName, int] = dict.fromkeys(PARTS, 0)
     found["system"] = _text_tokens(counter, [*conversation.instructions, *conversation.volatile])
@@ -256,6 +280,23 @@ def cost_lines(cost: ChatSpending, say: Say) -> Iterator[str]:
         yield say("context_saved", cost=dollars(cost.saved))
 
 
+def cost_text(cost: ChatCost, say: Say = notice) -> str:
+    """Say what a chat has cost, by day and model; the rest is what no answer was billed for."""
+    if cost.whole is None:
+        return say("cost_uncounted")
+    lines, whole = list[str](), cost.whole
+    listed = cost.days[:MAX_LISTED_DAYS]
+    for day, model, spent in listed:
+        price = dollars(spent.cost, spent.provider_cost)
+        lines.append(say("cost_of_day", day=day, model=plain(model), cost=price, count=spent.requests))
+    rest = [getattr(whole, name) - sum(getattr(each, name) for *_, each in listed) for name in _PAID]
+    if lines and max(rest) > LEAST_DOLLARS:
+        lines.append(say("cost_of_others", cost=dollars(*rest)))
+    if cost.next_message:
+        lines.append(say("list_item", line=cost.next_message))
+    return "\n\n".join([" ".join(cost_lines(whole, say)), "\n".join(lines)]).strip()
+
+
 def break_cells(each: ReportedBreak, say: Say) -> tuple[str, str, str]:
     """Return where a change stands, why it came, and its price, "" for none.
 
@@ -270,9 +311,15 @@ def break_cells(each: ReportedBreak, say: Say) -> tuple[str, str, str]:
 
 
 def aim_line(report: ContextReport, say: Say) -> str:
-    """Return what the chat is sent by, and why room is free."""
-    aim = say(f"context_aim_{report.aim}")
-    return f"{aim} {say('context_trigger', tokens=report.trigger_tokens)}" if report.trigger_tokens else aim
+    """Return what the chat is sent by, why room is free, and what tools take that nobody has chosen."""
+    trigger, tools, lacking = report.trigger_tokens, report.builtin_tokens, report.lacking_tools
+    lines = [
+        say(f"context_aim_{report.aim}"),
+        say("context_trigger", tokens=trigger) if trigger else "",
+        say("context_builtin_tools", tokens=tools) if tools else "",
+        say("lacking_tools", count=lacking.count, tokens=lacking.tokens) if lacking else "",
+    ]
+    return " ".join(filter(None, lines))
 
 
 def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:
@@ -313,28 +360,34 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return text as Markdown shows it as it is."""
-    return _NUMBERED.sub(r"\1\\.", _MARKUP.sub(r"\\\g<0>", text))
+    marked = _MARKUP.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), text)
+    return _NUMBERED.sub(r"\1\\\2", marked)
 
 
-def _row(*cells: str) -> str:
+def markdown_row(*cells: str) -> str:
+    """Return a row of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
 def _parts_table(report: ContextReport, say: Say) -> Iterator[str]:
     whole = report.window_tokens or sum(report.parts.values()) or 1
-    yield _row(say("context_part"), say("context_tokens"), say("context_share"))
-    yield _row("---", "---:", "---:")
+    yield markdown_row(say("context_part"), say("context_tokens"), say("context_share"))
+    yield markdown_row("---", "---:", "---:")
     for name in PARTS:
         if tokens := report.parts[name]:
             size = say("context_page_number", number=tokens)
-            yield _row(say(f"context_part_{name}"), size, say("context_page_share", share=tokens / whole))
+            yield markdown_row(
+                say(f"context_part_{name}"), size, say("context_page_share", share=tokens / whole)
+            )
 
 
 def _turns_table(turns: Sequence[ReportedTurn], say: Say) -> Iterator[str]:
     listed = turns[-MAX_LISTED_TURNS:]
-    yield _row(*map(say, TURN_COLUMNS))
-    yield _row("---:", "---", "---:", "---:", "---", "---")
+    yield markdown_row(*map(say, TURN_COLUMNS))
+    yield markdown_row("---:", "---", "---:", "---:", "---", "---")
     if len(listed) < len(turns):
-        yield _row("\u2026", say("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", "")
+        yield markdown_row(
+            "\u2026", say("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", ""
+        )
     for number, text, *cells in (turn_cells(turn, say) for turn in listed):
-        yield _row(number, plain(text), *cells)
+        yield markdown_row(number, plain(text), *cells)

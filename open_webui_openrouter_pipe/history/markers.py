@@ -205,6 +205,9 @@ REFERENCE_TYPE = "openrouter_pipe.artifact"
 PHASE_TYPE = "openrouter_pipe.phase"
 """The entry that gives the phase of the text behind it, under `phase`; "" ends one."""
 
+ANSWER_MARK = "\u2063\u2060\u2063"
+"""How our answers to commands begin: three characters without width, sound or meaning, that nobody types."""
+
 _CALL_ID = re.compile(rf"call_({ULID})(?:_({'|'.join(PHASES)}))?")
 _LINE = re.compile(r"[^\n]*\n?")
 

@@ -20,6 +20,7 @@ from ..responses.items import PHASES, InputPart
 from ..responses.values import as_list, as_object, as_text, clean_text
 from .folded import TOOL_IMAGES_TEXT, FoldedCall, may_hold_blocks, unfold, unfold_output
 from .markers import (
+    ANSWER_MARK,
     Reference,
     code_ulids,
     insert_references,
@@ -29,9 +30,6 @@ from .markers import (
     split_text_by_markers,
 )
 from .parts import omitted_part, read_arguments, read_call_id, read_content, read_output, text_part
-
-ANSWER_MARK: Final = "\u2063\u2060\u2063"
-"""How our answers begin: three characters that have no width, no sound and no meaning, and that nobody types."""
 
 _ANSWERING = frozenset({"assistant", "tool"})
 """A chat whose first messages the host has cut off begins with one of these; its instructions stay in front."""

@@ -7,16 +7,18 @@ as titles. Source: `functions.py` and `utils/chat_id.py` of Open WebUI 0.12.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..conversation.slash import Command
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..history.reading import erase_commands, find_commands
 from ..ports import RequestOrigin
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import Language, notice
+from .native import FAILED, NOTICE
 
 _CHANNEL_PREFIX = "channel:"
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", _CHANNEL_PREFIX)
@@ -91,6 +93,8 @@ class Call:
     base_user_prompt: str | None
     optional_tools: tuple[str, ...] = ()
     """Names of the host's built-in tools that come with every chat, the first to give way first: nobody chose them."""
+    builtin_tools: frozenset[str] = frozenset()
+    """Names of all tools that are the host's own."""
     user_message_id: str = ""
     """The message that is answered."""
     user_text: str = ""
@@ -109,12 +113,16 @@ class Call:
     """Whether the user is in a call, in which the answer is read aloud."""
     ask: Callable[[str, str], Awaitable[bool | None]] | None = None
     """Asks the user a question on the page; None where there is no page."""
+    name_chat: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Has the chat named by the message that is answered, where it began with a command; None where no page asks."""
     time_zone: str = ""
     """The user's time zone by its IANA name, as their browser gives it."""
     written_prompts: tuple[str, ...] = ()
     """The chat's own system prompts as the user wrote them, before the host filled variables or added anything."""
-    about_command: bool = False
-    """Whether a task of the host is about a command of ours, which no model sees."""
+    is_moot: bool = False
+    """Whether a task of the host is about a command of ours, which no model sees, or about a turn that failed."""
+    is_internal: bool = False
+    """Whether the host itself asks, for an automation or a sub-agent, and looks for an error in a field of its own."""
     runs_tagged_code: bool = False
     """Whether the host runs code that the model writes between tags."""
     language: Language | None = None
@@ -144,6 +152,12 @@ class Call:
         return as_text(last.get("content")) if last.get("role") == "assistant" else ""
 
     @property
+    def command(self) -> Command | None:
+        """The command of ours that the message is, None where it is none."""
+        prompt = "" if self.has_attachments else self.base_user_prompt
+        return find_commands(self.messages, prompt=prompt).asked
+
+    @property
     def keeps(self) -> bool:
         """Whether artifacts may be kept: a saved chat of a known user, and not a task."""
         return self.in_chat and bool(self.user_id) and is_saved(self.chat_id)
@@ -169,11 +183,8 @@ def read_call(
     Raises:
         InvalidHistory: There is no model, or the messages are not a list.
     """
-    messages, model, metadata, user = body.get("messages"), body.get("model"), metadata or {}, user or {}
-    if not isinstance(messages, list):
-        raise InvalidHistory(notice("no_messages"))
-    if not isinstance(model, str) or not model:
-        raise InvalidHistory(notice("no_model"))
+    messages, model = _messages_and_model(body)
+    metadata, user = metadata or {}, user or {}
     chosen, asked, features, parameters, variables = (
         as_object(metadata.get(name)) for name in ("model", "user_message", "features", "params", "variables")
     )
@@ -181,6 +192,7 @@ def read_call(
     row_id = model if in_arena else as_text(chosen.get("id")) or model
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
     base_user_prompt = metadata.get("base_user_prompt")
+    builtin_tools = _builtin_tools(metadata)
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
@@ -198,7 +210,8 @@ def read_call(
         if "base_system_prompt" in metadata
         else None,
         base_user_prompt=base_user_prompt if isinstance(base_user_prompt, str) else None,
-        optional_tools=_optional_tools(metadata, knowledge),
+        optional_tools=_optional_tools(builtin_tools, metadata, knowledge),
+        builtin_tools=builtin_tools,
         user_message_id=as_text(metadata.get("user_message_id")),
         user_text=as_text(asked.get("content")),
         documents=_documents(metadata, knowledge),
@@ -210,13 +223,39 @@ def read_call(
         ask=ask,
         time_zone=as_text(variables.get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
-        # The last message of the chat, which `routers/tasks.py` names beside the prompt that quotes it.
-        about_command=bool(task)
-        and find_commands(as_list(as_object(metadata.get("task_body")).get("messages"))).asked is not None,
+        is_moot=bool(task) and _is_moot(as_list(as_object(metadata.get("task_body")).get("messages"))),
+        # `utils/automations.py` and `utils/subagents.py`
+        is_internal=bool(metadata.get("automation_id") or metadata.get("internal")),
         # The prompt then asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12.
         runs_tagged_code=parameters.get("function_calling") == "legacy"
         and features.get("code_interpreter") is True,
     )
+
+
+def _messages_and_model(body: Mapping[str, Any]) -> tuple[list[Any], str]:
+    messages, model = body.get("messages"), body.get("model")
+    if not isinstance(messages, list):
+        raise InvalidHistory(notice("no_messages"))
+    if not isinstance(model, str) or not model:
+        raise InvalidHistory(notice("no_model"))
+    return messages, model
+
+
+def _builtin_tools(metadata: Mapping[str, Any]) -> frozenset[str]:
+    tools = as_object(metadata.get("tools")).items()
+    return frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
+
+
+def _is_moot(messages: Sequence[Any]) -> bool:
+    """Whether a chat, which `routers/tasks.py` names beside the prompt that quotes it, ends with nothing to work on."""
+    return find_commands(messages).asked is not None or _has_failed(messages)
+
+
+def _has_failed(messages: Sequence[Any]) -> bool:
+    """Whether the last answer of a chat, as the host keeps it, says why there is no whole one."""
+    items = as_list(as_object(messages[-1]).get("output")) if messages else []
+    last = as_object(items[-1]) if items else {}  # an answer that failed may have gone on
+    return last.get("type") == NOTICE and FAILED in last
 
 
 def strip_function_prefix(model: str) -> str:
@@ -249,13 +288,11 @@ def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "content": erase_markers(erase_commands(content))}
 
 
-def _optional_tools(metadata: Mapping[str, Any], knowledge: Any) -> tuple[str, ...]:
-    """The names of the tools that the host adds to every chat, the first to give way first.
+def _optional_tools(builtin: frozenset[str], metadata: Mapping[str, Any], knowledge: Any) -> tuple[str, ...]:
+    """The names of the built-in tools that the host adds to every chat, the first to give way first.
 
     `get_builtin_tools` in its `utils/tools.py`.
     """
-    tools = as_object(metadata.get("tools"))
-    builtin = {name for name, tool in tools.items() if as_object(tool).get("type") == "builtin"}
     has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or knowledge
     optional = builtin - _CHOSEN_TOOLS - (_KNOWLEDGE_TOOLS if has_knowledge else frozenset())
 

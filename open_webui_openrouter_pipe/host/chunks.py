@@ -144,11 +144,7 @@ class CompletionWriter:
         return _BREAKS["content"].join(filter(None, texts))
 
     def _calls(self) -> list[dict[str, Any]]:
-        """The calls that the host or the caller is to run."""
-        items = self._native.items
-        done = {item["call_id"] for item in items if item["type"] == "function_call_output"}
-        calls = (item for item in items if item["type"] == "function_call" and item["status"] == "completed")
-        return [_tool_call(item) for item in calls if item["call_id"] not in done]
+        return [*map(_tool_call, self._native.open_calls)]
 
 
 def error_object(failed: Failed) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the host's own tables say of users, chats and prompts. Reads, and never writes.
+"""What the host's own tables say of users, groups, chats and prompts. Reads, and never writes.
 
 Source: `models/users.py`, `models/chats.py`, `models/chat_messages.py`, `main.py: chat_completion` (a model's prompt
 goes before that of all models) and `functions.py` of Open WebUI 0.12. Archived chats are chats. A clone, a fork and an
@@ -22,7 +22,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from ..errors import StoreUnavailable
 from ..history.folded import FoldedCall, unfold
+from ..money.limits import Group, Person
 from ..responses.values import as_object, as_text
 from .call import Call, is_saved
 
@@ -173,6 +175,52 @@ async def chat_pauses(call: Call) -> Sequence[float]:
     times = [message["created_at"] or 0 for message in messages]
     seconds = [time / 1000 if time > _LARGEST_SECONDS else time for time in times]
     return [max(0.0, later - earlier) for earlier, later in pairwise(seconds)]
+
+
+async def people() -> Mapping[str, Person]:
+    """Return all users by their ids, with their groups. Raises StoreUnavailable."""
+    from open_webui.internal.db import get_async_db_context
+    from open_webui.models.groups import Group as HostGroup
+    from open_webui.models.groups import GroupMember
+    from open_webui.models.users import User
+
+    members = sa.select(GroupMember.user_id, HostGroup.id, HostGroup.name)
+    try:
+        async with get_async_db_context() as session:
+            users = (await session.execute(sa.select(User.id, User.name, User.role))).all()
+            found = (
+                await session.execute(members.join(HostGroup, HostGroup.id == GroupMember.group_id))
+            ).all()
+    except SQLAlchemyError as error:
+        raise StoreUnavailable("The users cannot be read.", detail=type(error).__name__) from error
+    groups: dict[str, tuple[Group, ...]] = {}
+    for user_id, *group in found:
+        groups[user_id] = (*groups.get(user_id, ()), Group(*group))
+    return {
+        user_id: Person(name or user_id, is_admin=role == "admin", groups=groups.get(user_id, ()))
+        for user_id, name, role in users
+    }
+
+
+async def group_names() -> list[str] | None:
+    """Return the names of all groups, None where the host does not say them."""
+    from open_webui.models.groups import Groups
+
+    try:
+        return [group.name for group in await Groups.get_all_groups()]
+    except Exception as error:  # noqa: BLE001 - whatever the host raises: they are looked up for a hint alone
+        _log.warning("the groups cannot be read: %s", type(error).__name__)
+        return None
+
+
+async def groups_of(user_id: str) -> list[Group]:
+    """Return a user's groups. Raises StoreUnavailable."""
+    from open_webui.models.groups import Groups
+
+    try:
+        return [Group(group.id, group.name) for group in await Groups.get_groups_by_member_id(user_id)]
+    except Exception as error:  # whatever the host raises
+        raise StoreUnavailable("The groups of a user cannot be read.", detail=repr(error)) from error
 
 
 async def template_digest(call: Call) -> str:

@@ -19,8 +19,9 @@ import re
 import sys
 import time
 import uuid
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final, Literal, Protocol
@@ -28,6 +29,7 @@ from typing import Any, Final, Literal, Protocol
 from ..ports import Model
 from ..responses.values import as_object, as_text, read_json
 from .call import Call
+from .switches import AUTHOR, SWITCHES, with_switches
 
 AccessFor = Literal["new", "all"]
 Grant = tuple[str, ...]
@@ -47,13 +49,20 @@ _COMMENT: Final = "From OpenRouter's list of models"
 
 WRITTEN: Final = "openrouter_pipe"
 """The key of a row's `meta` under which the digests are."""
+MARKED_PRICES: Final = (1.0, 3.0)
+"""Dollars for a million tokens of input up to which a model is marked "$" and "$$": median and upper quartile of the
+priced models whose rows were recorded.
+"""
 LONG_CONTEXT_TOKENS: Final = 500_000
 """From where on a model is tagged for its long context."""
 
 _NAME: Final = "name"
 _ICON: Final = "profile_image_url"
+_HIDDEN: Final = "hidden"
 _CAPABILITY: Final = "capabilities."
 _DESCRIPTION_CHARACTERS: Final = 300
+_DOLLAR: Final = "$\u2060"
+"""With a word joiner, so that the page does not take two of them for the ends of a formula."""
 _DEFAULT_ICON: Final = "/static/favicon.png"
 """What the page writes where a row has no icon, or where it has not loaded the row's own."""
 _MARKUP: Final = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]|\([^()]*+\))*+\)|<[^<>]*+>")
@@ -136,12 +145,11 @@ def model_fields(model: Model, defaults: Mapping[str, Any]) -> Mapping[str, Any]
     description = _description(model)
     # Open WebUI gives its search, its interpreter and its other tools to a model by function calls. Documents reach
     # every model: as they are, through OpenRouter's parser, or as the host's own text.
-    calls_tools = not model.supported_parameters or "tools" in model.supported_parameters
     capabilities = {
         "vision": model.reads("image"),
         "file_upload": True,
-        "image_generation": model.draws or calls_tools,
-        **dict.fromkeys(("web_search", "code_interpreter", "builtin_tools"), calls_tools),
+        "image_generation": model.draws or model.calls_tools,
+        **dict.fromkeys(("web_search", "code_interpreter", "builtin_tools"), model.calls_tools),
     }
     tags = [
         (provider, True),
@@ -158,6 +166,7 @@ def model_fields(model: Model, defaults: Mapping[str, Any]) -> Mapping[str, Any]
         **({"description": description} if description else {}),
         _ICON: icon(slug, provider),
         "tags": [{"name": tag} for tag, is_so in tags if is_so],
+        **({_HIDDEN: True} if model.gone_since else {}),
         **{
             f"{_CAPABILITY}{name}": can and defaults.get(name) is not False
             for name, can in capabilities.items()
@@ -166,20 +175,26 @@ def model_fields(model: Model, defaults: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def updated_row(row: RowInfo, fields: Mapping[str, Any]) -> RowInfo | None:
-    """Return the row with the fields that nobody else has written, None where that changes nothing."""
-    written = as_object(row.meta.get(WRITTEN))
+    """Return the row with the fields that nobody else has written, None where that changes nothing.
+
+    What was hidden by us is shown again once its fields do not hide it.
+    """
+    written, meta = as_object(row.meta.get(WRITTEN)), row.meta
+    if shows_again := _HIDDEN in written and _HIDDEN not in fields:
+        meta = {name: value for name, value in meta.items() if name != _HIDDEN}
+        written = {name: value for name, value in written.items() if name != _HIDDEN}
     ours = {name: value for name, value in fields.items() if _is_ours(row, name, written.get(name))}
     capabilities = {
         name.removeprefix(_CAPABILITY): can for name, can in ours.items() if name.startswith(_CAPABILITY)
     }
     meta = {
-        **row.meta,
+        **meta,
         **{name: value for name, value in ours.items() if name != _NAME and "." not in name},
-        **({"capabilities": as_object(row.meta.get("capabilities")) | capabilities} if capabilities else {}),
+        **({"capabilities": as_object(meta.get("capabilities")) | capabilities} if capabilities else {}),
         WRITTEN: {**written, **{name: _digest(value) for name, value in ours.items()}},
     }
     updated = RowInfo(ours.get(_NAME, row.name), meta)
-    return updated if ours and updated != row else None
+    return updated if (ours or shows_again) and updated != row else None
 
 
 def _is_ours(row: RowInfo, name: str, written: str | None) -> bool:
@@ -198,19 +213,19 @@ def _digest(value: Any) -> str:
 
 
 def _description(model: Model) -> str:
-    """Context, prices and the day of withdrawal, then the beginning of the catalogue's text, in one paragraph.
+    """What it costs, context, prices and the day of withdrawal, then the beginning of the catalogue's text.
 
     That is whole sentences, or words if the first sentence is too long. No browser fetches anything for it: what is
     left of pictures and tags is broken up.
     """
-    facts = []
+    facts, first = [], [_price_mark(model)]
     if model.context_tokens:
-        facts.append(f"Context: {model.context_tokens:,} tokens.")
-    if model.is_free:
-        facts.append("Free.")
-    elif model.prices.input is not None and model.prices.output:
+        first.append(_short(model.context_tokens))
+    if not model.is_free and model.prices.input is not None and model.prices.output:
         prices = f"{_per_million(model.prices.input)} in, {_per_million(model.prices.output)} out"
-        facts.append(f"Price per million tokens: {prices}.")
+        first.append(f"{prices} per million tokens")
+    if line := " · ".join(filter(None, first)):
+        facts.append(f"{line}.")
     if model.expires:
         facts.append(f"Withdrawn on {model.expires}.")
     plain = _MARKUP.sub(r"\1", model.description).replace("![", "! [").replace("<", "< ")
@@ -220,6 +235,21 @@ def _description(model: Model) -> str:
         sentences = head.rpartition(". ")[0]
         text = f"{sentences}." if sentences else f"{head.rpartition(' ')[0] or head}…"
     return " ".join(filter(None, (*facts, text)))
+
+
+def _price_mark(model: Model) -> str:
+    """How dear its input is, "" where it has no price by the token."""
+    price = model.prices.input or 0.0
+    if model.is_free:
+        return "free"
+    return _DOLLAR * (1 + bisect_left(MARKED_PRICES, round(price * 1_000_000, 6))) if price else ""
+
+
+def _short(tokens: int) -> str:
+    """A window as people call it: "200k", "1M"."""
+    if tokens >= 1_000_000:
+        return f"{tokens / 1_000_000:.2g}M"
+    return f"{tokens // 1000}k" if tokens >= 1000 else f"{tokens}"
 
 
 def _per_million(price: float) -> str:
@@ -281,6 +311,11 @@ class ModelRowSettings:
     sync_info: bool = True
     access: tuple[str, ...] = (PRIVATE,)
     access_for: AccessFor = "new"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of groups; `private` and `public` are none where they stand alone."""
+        return () if self.access in ((PRIVATE,), (PUBLIC,)) else self.access
 
 
 class Claims(Protocol):
@@ -368,12 +403,27 @@ async def write_model_rows(function_id: str, models: Sequence[Model], settings: 
 
     await asyncio.to_thread(compare)  # icons are drawn
     grants = await _grants(settings.access)
+    if missing and (installed := await _installed_switches()):
+        missing = {
+            row_id: replace(info, meta=with_switches(info.meta, installed, thinks=by_row_id[row_id].reasons))
+            for row_id, info in missing.items()
+        }
     if missing and (settings.sync_info or grants):
         await _create(missing, function_id, grants)
     for row_id, fields in outdated.items():
         await _update(row_id, fields)
     if settings.access_for == "all":
         await _set_access([row_id for row_id in by_row_id if rows.get(row_id)], grants)
+
+
+async def _installed_switches() -> frozenset[str]:
+    """The ids of the filters that are ours, switched on or off."""
+    from open_webui.models.functions import Functions
+
+    found = [await Functions.get_function_by_id(each.id) for each in SWITCHES]
+    return frozenset(
+        each.id for each in found if each and as_object(each.meta.manifest).get("author") == AUTHOR
+    )
 
 
 async def _read_rows(function_id: str) -> dict[str, RowInfo | None]:

@@ -7,11 +7,14 @@ Source: `utils/response.py: handle_responses_streaming_event` and `utils/middlew
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
+from ..context.report import plain
 from ..history.markers import Reference, leading_markers, standalone_markers, visible_chars, write_reference
-from ..ports import Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
+from ..money.prices import dollars
+from ..ports import AnswerCost, Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
 from ..responses.effects import (
     TEXT_KINDS,
     UNKNOWN,
@@ -33,22 +36,56 @@ HostEvent = dict[str, Any]
 _CITATIONS: Final = frozenset({"url_citation", "file_citation", "file_path"})
 """The annotations that the host may keep: a parsed document is one too, whole, and would swell the chat's row."""
 _RANGES: Final = ("start_index", "end_index")
+NOTICE: Final = "openrouter_pipe.notice"
+"""An item with lines about the answer.
+
+The page draws the text of an item whose type it does not know, in its place (`structuredOutput.ts`). The host neither
+copies it nor reads it aloud, and sends it to no model, for answers, titles and the rest (`utils/misc.py`).
+"""
+
+FAILED: Final = "failed"
+"""What such an item has besides, where it says why there is no whole answer."""
+_ADDRESS: Final = re.compile(r"(https?://[\w.:/%?&=#~-]*[A-Za-z0-9/])", re.ASCII)
+
+_BELOW_AN_ITEM: Final = (Notice, AnswerCost, TextDelta, ItemFinished, ItemAmended)
+"""Outputs above which no line is written: they begin no item, and end nothing."""
+
+UsageShown: TypeAlias = Literal["all", "no_cost", "tokens"]
+"""What usage says: everything; nothing of money; of an answer whose model is to be guessed, its tokens alone."""
+_MONEY: Final = frozenset({"price", "provider_price", "cost", "total_cost", "is_byok"})
+_TOKENS: Final = ("input_tokens", "output_tokens", "total_tokens", "prompt_tokens", "completion_tokens")
 
 
-def host_usage(usage: Usage, last: Usage | None = None, served: Served = UNKNOWN) -> dict[str, Any]:
-    """Return the usage of an answer in the form that Open WebUI stores, sums and shows.
+def host_usage(
+    usage: Usage,
+    last: Usage | None = None,
+    served: Served = UNKNOWN,
+    whole: AnswerCost | None = None,
+) -> dict[str, Any]:
+    """Return the usage of an answer in the form that Open WebUI stores, sums and shows, in this order.
 
     Over the rounds of an answer it sums token counts and flat costs; of all else it keeps what the last round says
-    that has it. So each round has `total_cost`, what OpenRouter and the provider are paid together, and names who has
-    `served` it, where that is known; `is_byok` says of the whole answer that a provider's own key was used. By the last
-    round's `prompt_tokens` and `completion_tokens` the host's compaction judges the length of the chat: `last` is the
-    usage of that round, where several are reported at once.
+    that has it. So the first lines are those of the `whole` answer, which the page would not sum where it goes on with
+    an earlier one; and each round has `total_cost`, what OpenRouter and the provider are paid together, and names who
+    has `served` it, where that is known; `is_byok` says of the whole answer that a provider's own key was used. By the
+    last round's `prompt_tokens` and `completion_tokens` the host's compaction judges the length of the chat: `last` is
+    the usage of that round, where several are reported at once.
     Source: `utils/response.py: merge_usage` of Open WebUI 0.12.
     """
     last = last or usage
-    named = {"model": served.other_model or served.model, "provider": served.provider}
+    first = dict[str, Any]()
+    if whole is not None:
+        paid = whole.usage
+        first = {
+            "price": dollars(paid.cost),
+            **({"provider_price": dollars(paid.provider_cost)} if paid.byok_requests else {}),
+            "seconds": round(whole.seconds, 1),
+            "requests": whole.requests,
+        }
+    if served.model:
+        first |= {"model": served.other_model or served.model, "provider": served.provider}
     return {
-        **(named if served.model else {}),
+        **first,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens,
@@ -122,9 +159,20 @@ class NativeWriter:
     """
 
     def __init__(
-        self, *, new_id: Callable[[], str], clock: Callable[[], float], continued_text: str = ""
+        self,
+        *,
+        new_id: Callable[[], str],
+        clock: Callable[[], float],
+        continued_text: str = "",
+        usage_shown: UsageShown = "all",
     ) -> None:
         """`clock` returns seconds; it times the reasoning. `continued_text` is what the answer goes on with."""
+        self._usage_shown = usage_shown
+        self._lines: list[Notice] = []
+        """About the answer, for above its next item."""
+        self._waits = False
+        """Whether the last status line is a wait."""
+        self._cost: AnswerCost | None = None
         self._continued_chars = visible_chars(continued_text)
         self._phase = ""
         self._new_id = new_id
@@ -145,11 +193,84 @@ class NativeWriter:
     @property
     def host_usage(self) -> dict[str, Any]:
         """The usage of all rounds so far, as the host keeps it."""
-        return host_usage(self.usage or Usage(), self._last_usage, self._served)
+        return self._shown(host_usage(self.usage or Usage(), self._last_usage, self._served, self._cost))
+
+    def _shown(self, usage: Mapping[str, Any]) -> dict[str, Any]:
+        if self._usage_shown == "tokens":
+            return {name: usage[name] for name in _TOKENS}
+        hidden = _MONEY if self._usage_shown == "no_cost" else ()
+        return {name: value for name, value in usage.items() if name not in hidden}
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order; often one, sometimes none."""
-        return self._renderers[type(output)](self, output)
+        events: list[HostEvent] = []
+        if self._lines and not isinstance(output, _BELOW_AN_ITEM):
+            events = self._say()
+        elif self._waits and not isinstance(output, Notice | AnswerCost):
+            events = self._end_wait()
+        return [*events, *self._renderers[type(output)](self, output)]
+
+    def _notice(self, line: Notice) -> list[HostEvent]:
+        """What is to stand in the answer waits for the item that it stands above, or for the end."""
+        if line.weight:
+            self._lines.append(line)
+            return []
+        events = [] if line.text else self._end_wait()
+        self._waits = not line.done
+        return events if not line.text else [status_event(line.text, done=line.done)]
+
+    def _end_wait(self) -> list[HostEvent]:
+        """The page shows no status line where the last one is hidden."""
+        events = [status_event("", done=True, hidden=True)] if self._waits else []
+        self._waits = False
+        return events
+
+    def _say(self) -> list[HostEvent]:
+        """End a wait, and write the lines that stand here, each a paragraph of one quotation."""
+        events, lines = self._end_wait(), sorted(self._lines, key=lambda line: -line.weight)
+        self._lines = []
+        if texts := dict.fromkeys(_quoted(line.text) for line in lines):
+            events.append(self._add(self._written("\n>\n".join(texts))))
+        return events
+
+    def _written(self, text: str) -> HostItem:
+        """An item of lines about the answer."""
+        item = {"type": NOTICE, "id": f"notice_{self._new_id()}", "status": "completed"}
+        return {**item, "content": [{"type": "text", "text": text}]}
+
+    def stop(self, line: str) -> list[HostEvent]:
+        """Return the events for a user who has stopped the answer; the line for one without text, "" for none."""
+        if line and not any(item["type"] == "message" for item in self.items):
+            self._lines.append(Notice(line, weight=1))
+        return self._say()
+
+    @property
+    def open_calls(self) -> list[HostItem]:
+        """The calls that the host or the caller is to run."""
+        done = {item["call_id"] for item in self.items if item["type"] == "function_call_output"}
+        calls = (
+            item for item in self.items if item["type"] == "function_call" and item["status"] == "completed"
+        )
+        return [call for call in calls if call["call_id"] not in done]
+
+    def stopped(self, cost: AnswerCost, line: str) -> list[HostEvent]:
+        """Return the events for a user who has stopped the answer, with what it has cost by our own count.
+
+        The host does not store its usage, but a line if there is one.
+        """
+        usage = {**host_usage(cost.last, whole=cost), "price": f"~{dollars(cost.usage.cost)}"}
+        events = [status_event(line)] if line else self._end_wait()
+        response: dict[str, Any] = {
+            "id": None,
+            "status": "incomplete",
+            "output": [],
+            "usage": self._shown(usage),
+        }
+        return [*events, {"type": "response.completed", "response": response}]
+
+    def _note_cost(self, cost: AnswerCost) -> list[HostEvent]:
+        self._cost = cost
+        return []
 
     def _start(self, effect: ItemStarted) -> list[HostEvent]:
         if (item := _begin(effect.item, self._new_id())) is None:
@@ -342,16 +463,33 @@ class NativeWriter:
         StoredMarkers: _mark,
         ToolAnswered: _answered,
         RoundEnded: _next_round,
-        Notice: lambda _, line: [
-            {"event": {"type": "status", "data": {"description": line.text, "done": line.done}}}
-        ],
+        AnswerCost: _note_cost,
+        Notice: _notice,
         Embed: lambda _, page: [{"event": {"type": "embeds", "data": {"embeds": [page.html]}}}],
-        Failed: lambda self, failed: self._error(failed),  # a channel has its own
+        Failed: lambda self, failed: self._error(failed),  # a page and a channel have their own
     }
+
+
+def status_event(text: str, *, done: bool = True, hidden: bool = False) -> HostEvent:
+    """Return the event that shows a line above the answer."""
+    data = {"description": text, "done": done, **({"hidden": True} if hidden else {})}
+    return {"event": {"type": "status", "data": data}}
 
 
 def _done(output_index: int, item: HostItem) -> HostEvent:
     return {"type": "response.output_item.done", "output_index": output_index, "item": item}
+
+
+class PageWriter(NativeWriter):
+    """Writes the line of an error into the answer as one about it, below what there is of it.
+
+    The host's own box for errors is pale, and an address in it is no link.
+    """
+
+    def _error(self, failed: Failed) -> list[HostEvent]:
+        self.failed, had_calls = failed, self._remove_calls()
+        events = [self._add({**self._written(_quoted(failed.message)), FAILED: True})]
+        return [*events, self._completed(None)] if had_calls or self._unreported else events
 
 
 class ChannelWriter(NativeWriter):
@@ -359,4 +497,14 @@ class ChannelWriter(NativeWriter):
 
     def _error(self, failed: Failed) -> list[HostEvent]:
         self._remove_calls()
-        return [self._add(_message(self._new_id(), f"> {failed.message}")), self._completed(None)]
+        return [self._add(_message(self._new_id(), _quoted(failed.message))), self._completed(None)]
+
+
+def _quoted(line: str) -> str:
+    """A line as a quotation in Markdown, in which its addresses are links."""
+    pieces = _ADDRESS.split(" ".join(line.split()))
+    written = [
+        f"[{plain(piece.partition('://')[2])}]({piece})" if index % 2 else plain(piece)
+        for index, piece in enumerate(pieces)
+    ]
+    return f"> {''.join(written)}"

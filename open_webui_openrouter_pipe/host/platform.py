@@ -1,4 +1,4 @@
-"""What Open WebUI itself runs on and shares: database, Redis, secret key, data folder, groups, a user's stored valves.
+"""What Open WebUI itself runs on and shares: database, Redis, secret key, data folder, functions, users' valves.
 
 All of it stays the host's: nothing here is closed. The host's Redis (a plain one, behind Sentinel, or a cluster) is
 connected when it is first used. Everything is imported when it is asked for. Where the host has no secret key, one of
@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import secrets
-import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,12 +22,9 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from ..errors import StoreUnavailable
-from ..money.limits import Group
 from ..responses.values import as_object
 
 SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
-SAVING_FUNCTIONS: Final = frozenset({"update_function_valves_by_id", "update_function_user_valves_by_id"})
 _OUR_PART: Final = "openrouter_pipe"
 
 _log = logging.getLogger(__name__)
@@ -124,20 +120,6 @@ def shared_redis() -> SharedRedis | None:
     return SharedRedis(client, f"{env.REDIS_KEY_PREFIX}:{_OUR_PART}") if client is not None else None
 
 
-def is_saving() -> bool:
-    """Return whether the constructor that asks was called by the host's function for saving a form."""
-    return sys._getframe(2).f_code.co_name in SAVING_FUNCTIONS  # noqa: SLF001 - nothing else tells it
-
-
-class NotSaved(ValueError):
-    """Values are refused. Where the host would replace the text, an HTTP response has it instead."""
-
-    def __bool__(self) -> bool:
-        from fastapi import HTTPException
-
-        raise HTTPException(status_code=400, detail=str(self))
-
-
 def stored_user_valves(user: Mapping[str, Any], function_id: str) -> Mapping[str, Any] | None:
     """Return what is stored of a user's valves for a function; None where it can no longer be decrypted.
 
@@ -169,11 +151,12 @@ async def replace_user_valve(function_id: str, user_id: str, name: str, values: 
         _log.warning("the valve %s of a user was not replaced: %s", name, type(error).__name__)
 
 
-async def groups_of(user_id: str) -> list[Group]:
-    """Return a user's groups. Raises StoreUnavailable."""
-    from open_webui.models.groups import Groups
+async def loaded_function(request: Any, function_id: str) -> Any:
+    """Return a function as the host has it loaded, with its valves as they are stored; None where it cannot be had."""
+    from open_webui.functions import get_function_module_by_id
 
     try:
-        return [Group(group.id, group.name) for group in await Groups.get_groups_by_member_id(user_id)]
-    except Exception as error:  # whatever the host raises
-        raise StoreUnavailable("The groups of a user cannot be read.", detail=repr(error)) from error
+        return await get_function_module_by_id(request, function_id)
+    except Exception as error:  # noqa: BLE001 - its code may raise anything
+        _log.warning("the function %s cannot be loaded: %s", function_id, type(error).__name__)
+        return None

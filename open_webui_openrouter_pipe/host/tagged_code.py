@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from ..ports import Output
+from ..ports import AnswerCost, Output
 from ..responses.effects import ResponseFinished
-from .native import HostEvent, NativeWriter
+from .native import NOTICE, HostEvent, NativeWriter
 
 _OPENING: Final = re.compile(r'<code_interpreter\s(?=[^<>]*\btype="code")[^<>]*>')
 _CLOSING: Final = "</code_interpreter>"
@@ -44,8 +44,17 @@ class TaggedCodeWriter:
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order."""
         events = [self._without_index(event) for event in self._writer.render(output)]
-        code = self._code() if isinstance(output, ResponseFinished) else []
-        return [*code, *events]
+        if not isinstance(output, ResponseFinished):
+            return events
+        return [*events[:-1], *self._code(), *events[-1:]]  # the last says that the answer is complete
+
+    def stop(self, line: str) -> list[HostEvent]:
+        """Return the events for a user who has stopped the answer."""
+        return [self._without_index(event) for event in self._writer.stop(line)]
+
+    def stopped(self, cost: AnswerCost, line: str) -> list[HostEvent]:
+        """Return the events about what an answer that was stopped has cost."""
+        return self._writer.stopped(cost, line)  # none of them has an index
 
     def _without_index(self, event: HostEvent) -> HostEvent:
         """The same event to a host that has other items before these; an item is known there by its id."""
@@ -60,7 +69,7 @@ class TaggedCodeWriter:
 
     def _code(self) -> list[HostEvent]:
         """The events that make code at the end of an answer an item of its own."""
-        last = self._writer.items[-1] if self._writer.items else None
+        last = next((item for item in reversed(self._writer.items) if item["type"] != NOTICE), None)
         if last is None or last["type"] != "message":
             return []
         part = last["content"][0]

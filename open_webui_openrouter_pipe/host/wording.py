@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from ..ports import Failed, Notice, Output
@@ -24,12 +24,14 @@ from ..words.lines import (
     in_language,
     is_cost,
     is_disclosure,
-    is_important,
+    names_model,
+    weight,
     without_button,
 )
 from .call import Call
 
 EventCall: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+EventEmitter: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 StatusLines = Literal["all", "important", "none"]
 
 _log = logging.getLogger(__name__)
@@ -83,16 +85,17 @@ def _without_lines(text: str, lines: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How one answer is worded: in which language, with which status lines; `may_continue` says if there is a button.
+    """How one answer is worded: in which language, with which lines; `may_continue` says if there is a button.
 
-    Of the status lines the page shows the last one, and the others by a click. So the line of the answer's cost, which
-    comes last, begins with what the answer lacks: the `important` lines, of earlier calls for the same answer too.
+    Of its status lines the page shows the last one, cut to one line, and the others by a click. So only waits and the
+    cost are status lines; waits go when they are over, unless `all` lines are to stay.
     """
 
     language: Language = ENGLISH
-    shown: StatusLines = "all"
+    shown: StatusLines = "important"
     may_continue: Callable[[], Awaitable[bool]] | None = None
-    important: list[str] = field(default_factory=list)
+    in_arena: bool = False
+    """Whether nobody is to read who answered."""
 
     async def say(self, output: Output) -> Output | None:
         """Return what the user gets of an output: itself, its line in the user's words, or nothing."""
@@ -101,18 +104,15 @@ class Wording:
         if not isinstance(output, Notice):
             return output
         is_hidden = self.shown == "none" and not is_disclosure(output.text)
-        if is_hidden or (self.shown == "important" and not is_important(output.text)):
+        if is_hidden or (self.in_arena and names_model(output.text)):
             return None
+        matters = weight(output.text)
+        if self.shown == "important" and output.done and not matters and not is_cost(output.text):
+            return Notice("")
         text = without_button(output.text)
         if text != output.text and (self.may_continue is None or await self.may_continue()):
             text = output.text
-        said = in_language(text, self.language)
-        if is_cost(output.text):
-            said = " · ".join([*dict.fromkeys(self.important), said])
-            self.important.clear()
-        elif is_important(output.text):
-            self.important.append(said)
-        return replace(output, text=said)
+        return replace(output, text=in_language(text, self.language), weight=matters if output.done else 0)
 
 
 def worded(failed: Failed, language: Language) -> Failed:

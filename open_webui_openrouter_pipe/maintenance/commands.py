@@ -93,10 +93,15 @@ def rename_setting(value: Any, new_id: NewId) -> Any:
     return rename_ids(value, new_id, key="models")
 
 
-CommandName = Literal["help", "move", "forget", "record", "uninstall"]
-Object = Literal["", "connection", "user", "chat"]
+CommandName = Literal["help", "settings", "move", "forget", "record", "update", "install", "uninstall"]
+Object = Literal["", "connection", "user", "chat", "shortcuts"]
 """What the name behind a command is the name of, where that is not a function."""
 
+_WITH_WORDS: Final[Mapping[str, CommandName]] = {
+    "record": "record",
+    "update": "update",
+    "settings": "settings",
+}
 _NOW: Final = "now"
 
 HELP: Final = """\
@@ -104,21 +109,29 @@ I change nothing before I have told you what I would change. Write one of these:
 
 | command | what it does |
 |---|---|
+| `settings` | says which settings are not at their defaults, and what is wrong with them |
 | `move FUNCTION` | chats, presets and access of another function's models, by its id, go over to those of `{target}` |
 | `move connection` | the same for a connection to OpenRouter; `move connection PREFIX` if its models have one |
 | `record MINUTES` | records requests and answers for a while, without their texts, to report a problem |
 | `record`, `record stop` | says whether it records, and where the files are; ends it at once |
-| `forget user ID`, `forget chat ID` | removes what the pipe keeps of a user or a chat: reasoning, summaries, costs |
-| `uninstall` | removes the pipe's tables, its marks in chats, and everything else that it keeps |
+| `update`, `update back` | looks for a newer release and says what is new; goes back to what ran before |
+| `forget user ID`, `forget chat ID` | removes what is kept of a user or a chat: reasoning, summaries, costs |
+| `install shortcuts` | installs switches beside the message field (answer fast, think harder, web search), and the \
+chat's commands in the list that opens when somebody types `/` |
+| `uninstall shortcuts` | removes these again |
+| `uninstall` | removes the tables, the marks in chats, the shortcuts, and everything else that is kept |
 
 Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
 backup of the database before, and choose a time when nobody chats.
+
+New users begin with the first model of the list, unless you choose one for all: Admin Panel → Settings → Models → the \
+model's menu → Set as Selected Model. The entry "OpenRouter: ready" (valve `STATUS_ENTRY`) names one that costs little.
 
 {functions}"""
 
 REFUSED: Final = "Only an administrator can use this."
 NO_TARGET: Final = (
-    "There has to be exactly one function of the OpenRouter pipe that is switched on. Install it, set its API key, "
+    "There has to be exactly one OpenRouter function that is switched on. Install it, set its API key, "
     "switch it on, switch any other one off, and ask again."
 )
 NO_MODELS: Final = "The function `{target}` offers no models yet. Reload the page, and ask again."
@@ -127,13 +140,25 @@ NO_SUCH_FUNCTION: Final = (
     "tells whose chats these are."
 )
 NO_FUNCTION_LEFT: Final = (
-    "The pipe's function was deleted already. Install it again and leave it switched off: it tells which models, "
-    "valves and marks are the pipe's."
+    "The OpenRouter function was deleted already. Install it again and leave it switched off: it tells which models, "
+    "valves and marks are its own."
 )
 STILL_ON: Final = (
     "The function `{source}` is switched on, and would go on writing. Switch it off under Admin Panel → Functions, and "
     "ask again."
 )
+
+NO_SETTINGS: Final = (
+    "The function `{target}` does not say its settings: it cannot be loaded, or is of an older release."
+)
+ALL_DEFAULTS: Final = "All settings of `{target}` have their defaults."
+CHANGED: Final = "Settings of `{target}` that are not at their defaults:"
+ALL_RIGHT: Final = "Nothing is wrong with them."
+WRONG: Final = (
+    "**To be corrected under Admin Panel → Functions → the gear of `{target}`.** Until then what is wrong has no "
+    "effect, and limits and access are read as strictly as possible:"
+)
+_VALUE_CHARACTERS: Final = 200
 
 WOULD_RECORD: Final = (
     "**`record {minutes}` would record for {minutes} minutes. Nothing is recorded yet.** Of each chat of each user the "
@@ -142,6 +167,7 @@ WOULD_RECORD: Final = (
     "answer that it is recorded. It ends by itself, at the latest when its files have {megabytes} MB."
 )
 TO_DO_IT: Final = f"To do it, write `{{command}} {_NOW}`."
+UNDONE_BY: Final = "`uninstall shortcuts` undoes it."
 DELETES_RECORDING: Final = "The files of the last recording are deleted: {count}."
 IS_RECORDING: Final = "**It records until {until:%H:%M} UTC.** `record stop` ends it."
 NOT_RECORDING: Final = "Nothing is being recorded."
@@ -153,7 +179,7 @@ FILES: Final = "Files of the last recording, in `{folder}`; look at them before 
 class MaintenanceCommand:
     """A command; `source` is the function that chats leave, the prefix of a connection ("" for none), or an id.
 
-    To record it is minutes, "stop", or nothing.
+    To record it is minutes, "stop", or nothing; to update it is "back", or nothing.
     """
 
     name: CommandName
@@ -173,10 +199,11 @@ def read_command(text: str) -> MaintenanceCommand:
     now = len(words) > 1 and words[-1].lower() == _NOW
     words = words[:-1] if now else words
     match [word.lower() for word in words[:2]], words[2:]:
-        case ["uninstall"], []:
-            return MaintenanceCommand("uninstall", now=now)
-        case ["record", *rest], [] if rest in ([], ["stop"]) or is_minutes(rest[0]):
-            return MaintenanceCommand("record", "".join(rest), now=now)
+        case [("install" | "uninstall") as name, *rest], [] if rest in ([], ["shortcuts"]):
+            kind: Object = "shortcuts" if rest or name == "install" else ""
+            return MaintenanceCommand("install" if name == "install" else "uninstall", "", kind, now=now)
+        case [("record" | "update" | "settings") as name, *rest], [] if _is_word_of(name, "".join(rest)):
+            return MaintenanceCommand(_WITH_WORDS[name], "".join(rest), now=now)
         case ["forget", ("user" | "chat") as kind], [name]:
             return MaintenanceCommand("forget", name, "user" if kind == "user" else "chat", now=now)
         case ["move", "connection"], [] | [_]:
@@ -185,6 +212,29 @@ def read_command(text: str) -> MaintenanceCommand:
             return MaintenanceCommand("move", source, now=now)
         case _:
             return MaintenanceCommand("help")
+
+
+def _is_word_of(name: str, word: str) -> bool:
+    """Whether the word may stand behind the command."""
+    words = {"update": {"", "back"}, "record": {"", "stop"}, "settings": {""}}
+    return word in words[name] or (name == "record" and is_minutes(word))
+
+
+def settings_report(target: str, changed: Mapping[str, str], problems: Sequence[str]) -> str:
+    """Say which settings are not at their defaults, with what is stored of them, and what is wrong."""
+    if not changed:
+        return ALL_DEFAULTS.format(target=target)
+    values = {
+        name: " ".join(value.split()).replace("`", "'").replace("|", "\\|") for name, value in changed.items()
+    }
+    lines = [f"| `{name}` | `{value[:_VALUE_CHARACTERS]}` |" for name, value in values.items()]
+    table = "\n".join(["| setting | value |", "|---|---|", *lines])
+    wrong = (
+        [WRONG.format(target=target), "\n".join(f"- {line}" for line in problems)]
+        if problems
+        else [ALL_RIGHT]
+    )
+    return "\n\n".join([*wrong, CHANGED.format(target=target), table])
 
 
 def is_minutes(text: str) -> bool:
@@ -214,5 +264,6 @@ def report(command: MaintenanceCommand, counts: Mapping[str, int], remarks: Sequ
         parts = [f"**Done: `{command.text}`.**", table, *remarks]
     else:
         parts = [f"**`{command.text}` would change this. Nothing has been changed yet.**", table, *remarks]
-        parts.append(f"{TO_DO_IT.format(command=command.text)} It cannot be undone.")
+        undone = UNDONE_BY if command.name == "install" else "It cannot be undone."
+        parts.append(f"{TO_DO_IT.format(command=command.text)} {undone}")
     return "\n\n".join(parts)

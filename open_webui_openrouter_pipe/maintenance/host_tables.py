@@ -21,8 +21,8 @@ ARTIFACTS: Final = "openrouter_pipe_artifact"
 """The only table of ours that is read like the host's."""
 
 _USED: Final = (
-    "access_grant", "automation", "chat", "chat_message", "config", "folder", "function", "model", "model_history",
-    "shared_chat", "user", ARTIFACTS,
+    "access_grant", "automation", "chat", "chat_message", "config", "folder", "function", "function_history", "model",
+    "model_history", "prompt", "prompt_history", "shared_chat", "user", ARTIFACTS,
 )  # fmt: skip
 _JSON_COLUMNS: Final = frozenset({"chat", "content", "data", "meta", "output", "settings", "valves", "value"})
 _PAGE_ROWS: Final = 20
@@ -133,6 +133,16 @@ class HostTables:
             if not rows:
                 return changed
             last = rows[-1][key.name]
+
+    async def insert(self, connection: AsyncConnection, name: str, values: Mapping[str, Any]) -> None:
+        """Add a row, with those of the values for which the table has columns; a text is one, and no JSON."""
+        if (table := self.table(name)) is not None:
+            known = {
+                column: _NoJson(value) if isinstance(value, str) and column in _JSON_COLUMNS else value
+                for column, value in values.items()
+                if column in table.c
+            }
+            await self.execute(connection, sa.insert(table).values(known))
 
     async def execute(self, connection: AsyncConnection, statement: sa.Executable) -> None:
         """Carry out a statement, unless this is for a report."""

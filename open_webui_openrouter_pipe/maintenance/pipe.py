@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Annotated, Any, Final, TypeAlias
 
-from ..host.platform import SECRET_FILE, Platform, platform
+from pydantic import BaseModel, BeforeValidator, Field
+
+from ..errors import UpdateRefused
+from ..host.function_code import HostFunctionCode
+from ..host.platform import SECRET_FILE, Platform, loaded_function, platform
+from ..host.switches import AUTHOR
 from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
 from ..responses.values import as_list, as_object
 from . import commands
@@ -16,10 +22,14 @@ from .commands import MaintenanceCommand, Renaming, read_command, report
 from .host_tables import HostRow, HostTables
 from .moving import move
 from .removal import forget, remove
+from .shortcuts import install, remove_shortcuts
+from .updates import FOLDER as REPLACED
+from .updates import Updates
 
-AUTHOR: Final = "the open-webui-openrouter-pipe authors"
 TITLE: Final = "OpenRouter"
-"""By these, in its frontmatter, the pipe is known under whatever id it was installed."""
+"""By this and our name, in its frontmatter, the pipe is known under whatever id it was installed."""
+
+Load: TypeAlias = Callable[[str], Awaitable[Any]]
 
 _CACHE_FOLDER: Final = "openrouter_pipe"
 
@@ -27,18 +37,46 @@ _AFTER_MOVING: Final = (
     "Reload the page, and look at some of the chats: they go on with `{target}`. Then what they left can be deleted "
     "or switched off."
 )
+_AFTER_INSTALLING: Final = (
+    "Reload the page. The switches are in the menu of integrations below the message field; one that is on stands "
+    "beside it, for this chat, until it is pressed again. They do what USER_CONTROLS lets users set."
+)
 _AFTER_REMOVAL: Final = (
     "What is left is to delete the functions, this one too, under Admin Panel → Functions. Restart Open WebUI before "
-    "the pipe is installed again."
+    "it is installed again."
 )
 _AFTER_FORGETTING: Final = "Copies in Redis expire within an hour. What Open WebUI itself has is not touched."
-_PRESETS_STAY: Final = (
-    "Presets on top of models of the pipe: {count}. They stay, and need another base model."
-)
+_PRESETS_STAY: Final = "Presets on top of its models: {count}. They stay, and need another base model."
+
+
+_Text = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
+"""Whatever is stored: the host makes the valves before each call, and one that raises would be none."""
+
+
+class MaintenanceValves(BaseModel):
+    """Where updates come from; without an address nothing is looked for, without a key nothing is installed."""
+
+    UPDATE_ADDRESS: _Text = Field(
+        default="",
+        title="Updates · Address",
+        description="Where the `update.json` of the newest release is, for the command `update`: `https://...`. "
+        "Empty: nothing is looked for.",
+    )
+    UPDATE_KEY: _Text = Field(
+        default="",
+        title="Updates · Public Key",
+        description="The Ed25519 key of those who publish the releases, in base64. Only what it has signed is "
+        "installed; empty: nothing. Take it from another place than the address.",
+    )
 
 
 class MaintenancePipe:
     """Answers an administrator's commands in a chat."""
+
+    Valves = MaintenanceValves
+
+    def __init__(self) -> None:
+        self.valves = MaintenanceValves()
 
     async def pipe(
         self,
@@ -52,41 +90,70 @@ class MaintenancePipe:
             return ""
         if (__user__ or {}).get("role") != "admin":
             return commands.REFUSED
+        command = read_command(_last_text(body))
+        if command.name == "update":
+            code = HostFunctionCode(__request__, str((__user__ or {}).get("id")))
+            folder = platform().cache_folder / _CACHE_FOLDER / REPLACED
+            own = self.valves
+            return await update(
+                command, Updates(code, folder, AUTHOR, own.UPDATE_ADDRESS.strip(), own.UPDATE_KEY.strip())
+            )
         models = getattr(getattr(getattr(__request__, "app", None), "state", None), "MODELS", None) or {}
-        return await answer(read_command(_last_text(body)), platform(), [str(name) for name in models])
+        load = partial(loaded_function, __request__)
+        return await answer(command, platform(), [str(name) for name in models], load=load)
 
 
 Pipe: Final = MaintenancePipe
 """The name that Open WebUI looks for."""
 
 
-async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequence[str]) -> str:
-    """Carry out a command, or report what it would do; `model_ids` are those that the host offers."""
+async def update(command: MaintenanceCommand, updates: Updates) -> str:
+    """Look for a newer release or for the former one, and install it if the command says so."""
+    try:
+        return await (updates.back if command.source else updates.look)(install=command.now)
+    except UpdateRefused as error:
+        return error.user_message
+
+
+async def answer(
+    command: MaintenanceCommand, host: Platform, model_ids: Sequence[str], *, load: Load | None = None
+) -> str:
+    """Carry out a command, or report what it would do; `model_ids` are those that the host offers.
+
+    `load` returns a function of the host by its id, None where it cannot.
+    """
     tables = HostTables(host.engine, host.schema, writes=command.now)
     await tables.open()
-    functions = await tables.rows("function", "id", "is_active", "type", "meta")
+    functions = await tables.rows("function", "id", "user_id", "is_active", "type", "meta")
     ours = [row["id"] for row in functions if _is_ours(row)]
     match command.name:
+        case "settings":
+            text = await _settings(_target(functions), load)
         case "move":
-            return await _move(command, tables, functions, model_ids)
+            text = await _move(command, tables, functions, model_ids)
         case "forget":
             forgotten = await forget(tables, command.object, command.source)
             is_done = command.now and any(forgotten.values())
-            return report(command, forgotten, [_AFTER_FORGETTING] if is_done else [])
+            text = report(command, forgotten, [_AFTER_FORGETTING] if is_done else [])
         case "record":
-            return await asyncio.to_thread(_record, command, host)
+            text = await asyncio.to_thread(_record, command, host)
+        case "install":
+            text = await _install(command, tables, functions)
         case "uninstall":
-            return await _uninstall(command, host, tables, functions)
-        case "help":
-            others = [
-                row["id"]
-                for row in functions
-                if row["type"] == "pipe" and _manifest(row).get("author") != AUTHOR
-            ]
-            listed, named = (", ".join(f"`{name}`" for name in ids) for ids in (ours, others))
-            lines = f"Functions of the pipe: {listed or 'none is installed'}. "
-            lines += f"Other functions with models: {named or 'none'}."
-            return commands.HELP.format(target=_target(functions) or "openrouter", functions=lines)
+            text = await _uninstall(command, host, tables, functions)
+        case "help" | "update":
+            text = _help(functions, ours)
+    return text
+
+
+def _help(functions: Sequence[HostRow], ours: Sequence[str]) -> str:
+    others = [
+        row["id"] for row in functions if row["type"] == "pipe" and _manifest(row).get("author") != AUTHOR
+    ]
+    listed, named = (", ".join(f"`{name}`" for name in ids) for ids in (ours, others))
+    lines = f"OpenRouter functions: {listed or 'none is installed'}. "
+    lines += f"Other functions with models: {named or 'none'}."
+    return commands.HELP.format(target=_target(functions) or "openrouter", functions=lines)
 
 
 async def _move(
@@ -111,6 +178,27 @@ async def _move(
     return report(command, moved, remarks if command.now else [])
 
 
+async def _install(command: MaintenanceCommand, tables: HostTables, functions: Sequence[HostRow]) -> str:
+    ours = {row["id"]: row["user_id"] for row in functions if _is_ours(row)}
+    if not (target := _target(functions)):
+        return commands.NO_TARGET
+    installed, remarks = await install(tables, functions, ours[target], ours)
+    is_done = command.now and any(installed.values())
+    return report(command, installed, [*remarks, _AFTER_INSTALLING] if is_done else remarks)
+
+
+async def _settings(target: str, load: Load | None) -> str:
+    """What the running pipe says of its own settings: each release knows its own."""
+    if not target:
+        return commands.NO_TARGET
+    describe = getattr(await load(target) if load else None, "changed_settings", None)
+    return (
+        commands.settings_report(target, *await describe())
+        if describe
+        else commands.NO_SETTINGS.format(target=target)
+    )
+
+
 def _record(command: MaintenanceCommand, host: Platform) -> str:
     folder = host.cache_folder / _CACHE_FOLDER / FOLDER
     recordings, now = Recordings(folder), time.time()
@@ -131,6 +219,8 @@ def _record(command: MaintenanceCommand, host: Platform) -> str:
 async def _uninstall(
     command: MaintenanceCommand, host: Platform, tables: HostTables, functions: Sequence[HostRow]
 ) -> str:
+    if command.object == "shortcuts":
+        return report(command, await remove_shortcuts(tables, functions), [])
     ours = [row for row in functions if _is_ours(row)]
     if not ours:
         return commands.NO_FUNCTION_LEFT
@@ -141,7 +231,8 @@ async def _uninstall(
     files = (host.cache_folder / _CACHE_FOLDER, host.cache_folder.parent / SECRET_FILE)
     bases = [str(row["base_model_id"]) for row in await tables.rows("model", "id", "base_model_id")]
     presets = sum(base.partition(".")[0] in ids for base in bases)
-    removed = await remove(tables, ids, redis=host.redis, files=files)
+    removed = await remove_shortcuts(tables, functions)
+    removed |= await remove(tables, ids, redis=host.redis, files=files)
     remarks = [_PRESETS_STAY.format(count=presets)] if presets else []
     return report(command, removed, [*remarks, _AFTER_REMOVAL] if command.now else remarks)
 

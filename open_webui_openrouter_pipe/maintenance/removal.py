@@ -1,4 +1,4 @@
-"""Removes what our function leaves behind: markers in chats, rows of models, users' valves, Redis keys, files, tables.
+"""Removes what our function leaves behind: marks in chats, rows of models, users' valves, Redis keys, files, tables.
 
 The tables go last, since they tell which markers are ours: a removal that was cut short can be done again. What is kept
 of one user or one chat can be removed alone.
@@ -7,6 +7,7 @@ of one user or one chat can be removed alone.
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from ..history.markers import ANSWER_MARK
 from ..host.platform import SharedRedis
 from ..responses.values import as_object
 from .cleaning import marker_ids, without_markers
@@ -24,7 +26,7 @@ from .commands import change_function_valves
 from .host_tables import ARTIFACTS, HostRow, HostTables, each_value
 
 _PREFIX: Final = "openrouter_pipe_"
-_MARKS: Final = ("]: #", '"openrouter_pipe.')
+_MARKS: Final = ("]: #", '"openrouter_pipe.', ANSWER_MARK, json.dumps(ANSWER_MARK)[1:-1])
 _IN_CLAUSE_IDS: Final = 500
 
 _Clearing: TypeAlias = tuple[sa.ColumnElement[bool], sa.Executable]

@@ -3,6 +3,7 @@
     choice    which attachments are sent, in which form, and what stands for the others  (pure)
     library   the port `Fill`: references read, encoded and put in place
     download  files fetched from addresses that users and models name, and which may be reached
+    damage    whether a file can be opened at all
     kinds     the media type of a file, by its content                                   (pure)
 
 Knows neither Open WebUI nor OpenRouter nor a database.

@@ -104,12 +104,17 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A file's content as it is sent: its kind by content, and base64, or the text of a text file."""
+    """A file's content as it is sent: its kind by content, and base64, or the text of a text file.
+
+    What `is_damaged` cannot be opened, and what `is_binary` nobody can read.
+    """
 
     name: str
     media_type: str
     base64: str
     text: str | None = None
+    is_damaged: bool = False
+    is_binary: bool = False
 
     @property
     def data_url(self) -> str:

@@ -85,6 +85,21 @@ _VIDEO_CODEC = re.compile(rb"V_(?:VP|AV1|MPEG|THEORA)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 
+KIND_LINES: Final = (
+    (f"{_OFFICE}wordprocessingml", "kind_word"),
+    ("application/msword", "kind_word"),
+    (f"{_OFFICE}spreadsheetml", "kind_excel"),
+    ("application/vnd.ms-excel", "kind_excel"),
+    (f"{_OFFICE}presentationml", "kind_powerpoint"),
+    ("application/vnd.ms-powerpoint", "kind_powerpoint"),
+    ("application/pdf", "kind_pdf"),
+    ("application/zip", "kind_archive"),
+    ("application/gzip", "kind_archive"),
+    ("", "kind_other"),
+)
+"""How people call files by the beginning of their media type, the first that fits: others by their suffix."""
+
+
 def media_type_of(content: bytes) -> str:
     """Return the media type, in lower case and without parameters; `UNKNOWN` for what nothing here recognizes.
 

@@ -17,12 +17,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeAlias
+from hashlib import sha256
+from pathlib import PurePath
+from typing import Final, TypeAlias, cast
 
 from ..conversation.conversation import ContentCache, cache_key
-from ..errors import AttachmentUnavailable
+from ..errors import AttachmentBinary, AttachmentDamaged, AttachmentUnavailable
 from ..ports import Downloads, FileContent, Files, FilledItems, Model
-from ..responses.items import NOT_IN_OUTPUTS, Item, is_message
+from ..responses.items import NOT_IN_OUTPUTS, Item, Modality, is_message
 from ..responses.values import base64_of, clean_text, decode, host_file_id, host_file_path
 from ..words.lines import notice
 from .choice import (
@@ -40,10 +42,12 @@ from .choice import (
     is_text,
     note,
     plain_name,
+    reads,
     replace_parts,
     replacement_for,
 )
-from .kinds import UNKNOWN, media_type_of
+from .damage import is_binary, is_damaged
+from .kinds import KIND_LINES, UNKNOWN, media_type_of
 
 MAX_CACHED_CHARACTERS: Final = 96 * 1024 * 1024
 CHECKED_SECONDS: Final = 300.0
@@ -56,6 +60,7 @@ _WINDOW_BYTES: Final = 192 * 1024
 """As much is encoded at a time, a multiple of three: the interpreter is held meanwhile, and let go for the pause."""
 _PAUSE_SECONDS: Final = 0.0001
 _MEGABYTE_BYTES: Final = 1024 * 1024
+_SUFFIX_CHARACTERS: Final = 12
 _INLINE_HEAD_CHARACTERS: Final = 8192
 """Enough of an inline attachment for its type to be known."""
 _OMITTED: Final[Mapping[Omission, tuple[str, str]]] = {
@@ -87,6 +92,8 @@ class EncodedFiles:
         """With the characters that each takes, and when it was read."""
         self._characters = 0
         self._sizes: ContentCache[int] = ContentCache()
+        self.damaged: ContentCache[bool] = ContentCache()
+        """Whether what stands inline in a chat is damaged, by the digest of its content."""
 
     def size_bytes(self, user_id: str, source: str) -> int | None:
         """Return how large the file was that was read there, None where none was; it need not be kept any more."""
@@ -135,7 +142,9 @@ class MediaLibrary:
         encoded = (await self._read_all([source]))[source]
         if isinstance(encoded, AttachmentUnavailable):
             return encoded
-        return None if self._form_of(encoded) else AttachmentUnavailable(_kind_line(encoded))
+        if self._form_of(encoded):
+            return None
+        return AttachmentUnavailable(_kind_line(encoded, self.model))
 
     async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
         """Replace references by content, and what the model does not read by a note; never raises."""
@@ -175,7 +184,7 @@ class MediaLibrary:
             except AttachmentUnavailable as error:
                 name, reason = plain_name(each.name) or notice(f"the_{each.kind}"), error.user_message
                 replacement = note(each, f" not sent: {reason}")
-                line = notice("attachment_not_sent", name=name, reason=reason)
+                line = notice(error.line, name=name, reason=reason)
                 lines[line] = line
             if replacement is not None:
                 replaced[each] = replacement
@@ -194,7 +203,7 @@ class MediaLibrary:
         form = self._form_of(encoded)
         may_stand_here = is_message(item) or form not in NOT_IN_OUTPUTS
         if form is None or attachment.kind not in {"file", form} or not may_stand_here:
-            raise AttachmentUnavailable(_kind_line(encoded))
+            raise AttachmentUnavailable(_kind_line(encoded, self.model))
         return replacement_for(attachment, item, encoded, form)
 
     def _read_inline(self, attachment: Attachment) -> Encoded:
@@ -202,9 +211,15 @@ class MediaLibrary:
         plain = base64_of(attachment.source)
         self._check_size(len(plain) * 3 // 4)
         if attachment.kind == "file":
-            return encode(FileContent(attachment.name, "", decode(plain)))
+            return _checked(encode(FileContent(attachment.name, "", decode(plain))))
         head = decode(attachment.source, limit_characters=_INLINE_HEAD_CHARACTERS)
-        return Encoded(attachment.name, media_type_of(head), plain)
+        media_type, digest = media_type_of(head), sha256(plain.encode()).digest()
+
+        def damaged() -> bool:
+            return is_damaged(decode(plain), media_type)
+
+        is_broken = self.encoded.damaged.get_or_compute(digest, damaged)
+        return _checked(Encoded(attachment.name, media_type, plain, is_damaged=is_broken))
 
     def _form_of(self, encoded: Encoded) -> Form | None:
         return form_of(encoded.media_type, self.model, parses_pdf=self.settings.parses_pdf)
@@ -241,7 +256,7 @@ class MediaLibrary:
             self._check_size(len(file.content))
             kept = await asyncio.to_thread(encode, file)
             self.encoded.put(self.user_id, source, kept)
-        return kept
+        return _checked(kept)
 
     async def _load(self, file_id: str) -> FileContent:
         if self.files is None:
@@ -277,11 +292,32 @@ def encode(file: FileContent) -> Encoded:
     for start in range(0, len(file.content), _WINDOW_BYTES):
         windows.append(b64encode(file.content[start : start + _WINDOW_BYTES]))
         time.sleep(_PAUSE_SECONDS)
-    return Encoded(file.name, media_type, b"".join(windows).decode("ascii"), text)
+    return Encoded(
+        file.name,
+        media_type,
+        b"".join(windows).decode("ascii"),
+        text,
+        is_damaged(file.content, media_type),
+        is_binary(file.content, media_type),
+    )
 
 
-def _kind_line(encoded: Encoded) -> str:
-    """Why a file of this kind is not sent."""
+def _checked(encoded: Encoded) -> Encoded:
+    """Return what can be opened. Raises AttachmentUnavailable."""
+    if encoded.is_damaged:
+        raise AttachmentDamaged(notice("file_damaged"), detail=encoded.media_type)
+    if encoded.is_binary:
+        raise AttachmentBinary(notice("attachment_binary"))
+    return encoded
+
+
+def _kind_line(encoded: Encoded, model: Model | None) -> str:
+    """Why a file of this kind is not sent, and what to do where another model reads such files."""
     if encoded.media_type == UNKNOWN:
         return notice("attachment_unknown")
-    return notice("attachment_kind", kind=encoded.media_type)
+    kind, _, subtype = encoded.media_type.partition("/")
+    if kind in {"audio", "video"} and not reads(model, cast("Modality", kind)):
+        return notice(f"attachment_no_{kind}")
+    name = next(line for begin, line in KIND_LINES if encoded.media_type.startswith(begin))
+    suffix = PurePath(encoded.name).suffix or f".{subtype.partition('+')[0]}"
+    return notice("attachment_kind", kind=notice(name, suffix=suffix[:_SUFFIX_CHARACTERS]))

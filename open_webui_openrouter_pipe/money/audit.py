@@ -7,7 +7,7 @@ The fields of `Bill` are the one list of columns, of the type that they are anno
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ..conversation.budget import ContextOverflow, WindowTooSmall
 from ..planning.plan import Plan, Step
@@ -87,6 +87,48 @@ class ChatSpending:
     read_cost: float = 0.0
     saved: float = 0.0
     provider_cost: float = 0.0
+
+
+REPORTED_SUMS: Final = (
+    "requests",
+    "input_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "cost",
+    "provider_cost",
+    "saved",
+)
+"""What of `ChatSpending` is reported, in this order."""
+
+
+class UsageRow(NamedTuple):
+    """What was spent by all columns ("row"), or added up by one of them, 0 or "" in the others.
+
+    `day` counts from 1970 in a time zone, `failure` is a kind of failure or "". The last four are what was spent in the
+    last reported day and in its month, at OpenRouter and at providers.
+    """
+
+    by: Literal["row", "day", "account", "model", "failure"]
+    day: int
+    account: str
+    model: str
+    failure: str
+    requests: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost: float
+    provider_cost: float
+    saved: float
+    day_cost: float = 0.0
+    month_cost: float = 0.0
+    provider_day: float = 0.0
+    provider_month: float = 0.0
+
+    @property
+    def spent(self) -> ChatSpending:
+        """The sums."""
+        return ChatSpending(**{name: getattr(self, name) for name in REPORTED_SUMS})
 
 
 AUDIT_COLUMNS: Final = tuple(

@@ -6,7 +6,10 @@ The valve's text is a list, separated by semicolons or lines, such as
 
 Amounts are US dollars. `user` holds for every user alone; `each of GROUP` for every member of a group alone, and takes
 the place of `user` there, for its own period; `group GROUP` for what its members spend together; `all` for what
-everybody spends together. Days and months begin at midnight UTC, as OpenRouter's own limits do.
+everybody spends together. Days and months begin at midnight in a time zone, UTC where none is set.
+
+What is spent is counted by quarters of an hour since 1970, as all zones differ from UTC by whole ones: any zone's days
+can be put together of them.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from operator import attrgetter
 from typing import Final, Literal
+from zoneinfo import ZoneInfo
 
 Scope = Literal["user", "each", "group", "all"]
 Period = Literal["day", "month"]
@@ -25,9 +29,15 @@ Counts = Literal["both", "openrouter"]
 """What a limit counts: what OpenRouter is paid, or also what providers are."""
 
 EVERYBODY: Final = "all"
+_ZONE_CHARACTERS: Final = 64
+"""More than any name of the IANA's has."""
+USER: Final = "user:"
+"""What the account of a user begins with; their id follows."""
 NEAR_SHARE: Final = 0.8
 """From this share of a limit on, the cheaper path is taken."""
-_EPOCH: Final = date(1970, 1, 1)
+QUARTER_SECONDS: Final = 15 * 60
+DAY_QUARTERS: Final = 96
+EPOCH: Final = date(1970, 1, 1)
 _NAMED: Final[tuple[tuple[str, Scope], ...]] = (("each of ", "each"), ("group ", "group"))
 _AMOUNT: Final = re.compile(
     r"\$?(?<![\d.])(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})\s{0,9}(?:/|\bper\b|\ba\b)\s{0,9}(day|month)\b",
@@ -44,6 +54,15 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Person:
+    """One of the host's users, with their groups."""
+
+    name: str
+    is_admin: bool = False
+    groups: tuple[Group, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """So many dollars in a period, for a scope; `group` is the name of one, "" in the other scopes."""
 
@@ -54,17 +73,32 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadableLimit:
+    """A part of the valve that cannot be read; `group` is whose members it concerns, "" where that may be anybody."""
+
+    text: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SpendingLimits:
-    """The limits of a valve; `unreadable` is the first part of it that cannot be read, "" where all can."""
+    """The limits of a valve, the parts of it that cannot be read, and where their days begin."""
 
     limits: tuple[Limit, ...] = ()
-    unreadable: str = ""
+    unreadable: tuple[UnreadableLimit, ...] = ()
     counts: Counts = "both"
+    zone: tzinfo = UTC
 
     @property
-    def name_groups(self) -> bool:
-        """Whether it matters who is in which group."""
-        return any(limit.group for limit in self.limits)
+    def groups(self) -> tuple[str, ...]:
+        """The names of groups; without any it does not matter who is in which."""
+        named = [each.group for each in self.limits] + [each.group for each in self.unreadable]
+        return tuple(dict.fromkeys(filter(None, named)))
+
+    def unreadable_for(self, groups: Sequence[Group]) -> str:
+        """Return the first unreadable part that may concern a member of these groups, "" for none."""
+        names = {"", *(group.name for group in groups)}
+        return next((each.text for each in self.unreadable if each.group in names), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +109,7 @@ class AccountLimit:
     account: str
     used: float = 0.0
     counts: Counts = "both"
+    zone: tzinfo = UTC
 
     @property
     def share(self) -> float:
@@ -94,26 +129,27 @@ class AccountLimit:
 
 def read_limits(text: str) -> SpendingLimits:
     """Read the valve."""
-    found: list[Limit] = []
+    found, unreadable = list[Limit](), list[UnreadableLimit]()
     for part in filter(None, map(str.strip, re.split(r"[;\n]", text))):
         limits = _read_part(part)
-        if not limits:
-            return SpendingLimits(tuple(found), part)
-        found += limits
-    return SpendingLimits(tuple(found))
+        if isinstance(limits, UnreadableLimit):
+            unreadable.append(limits)
+        else:
+            found += limits
+    return SpendingLimits(tuple(found), tuple(unreadable))
 
 
-def _read_part(part: str) -> list[Limit]:
-    """Read `SCOPE: AMOUNT/PERIOD ...`; nothing when any of it cannot be read."""
+def _read_part(part: str) -> list[Limit] | UnreadableLimit:
+    """Read `SCOPE: AMOUNT/PERIOD ...`; none of it when any of it cannot be read."""
     name, colon, amounts = part.rpartition(":")
     scope, group = _read_scope(" ".join(name.split()))
     rest = _AMOUNT.sub("", amounts).replace(",", "").strip()
-    if not colon or scope is None or rest:
-        return []
-    return [
+    limits = [
         Limit(scope, group, "day" if match[2].lower() == "day" else "month", float(match[1]))
         for match in _AMOUNT.finditer(amounts)
+        if scope
     ]
+    return limits if colon and limits and not rest else UnreadableLimit(part, group if colon else "")
 
 
 def _read_scope(name: str) -> tuple[Scope | None, str]:
@@ -132,7 +168,7 @@ def accounts_of(user_id: str, groups: Sequence[Group], limits: SpendingLimits) -
     """Return the accounts that a user's spending is counted in: theirs, everybody's, and of groups with a limit."""
     limited = [limit.group for limit in limits.limits if limit.scope == "group"]
     named = {f"group:{group.id}" for group in groups if group.name in limited}
-    return (f"user:{user_id}", *sorted(named), EVERYBODY)
+    return (f"{USER}{user_id}", *sorted(named), EVERYBODY)
 
 
 def limits_of(
@@ -149,8 +185,9 @@ def limits_of(
         elif limit.scope == "group":
             found += [(limit, f"group:{group.id}") for group in groups if group.name == limit.group]
         elif (limit.group in names) if limit.scope == "each" else (limit.period not in own_periods):
-            found.append((limit, f"user:{user_id}"))
-    return tuple(AccountLimit(limit, account, counts=limits.counts) for limit, account in found)
+            found.append((limit, f"{USER}{user_id}"))
+    counts, zone = limits.counts, limits.zone
+    return tuple(AccountLimit(limit, account, counts=counts, zone=zone) for limit, account in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,22 +231,52 @@ def may_begin(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) ->
     return True
 
 
-def day_number(seconds: float) -> int:
-    """Return the day of an epoch second, in UTC, as the number of days since 1970."""
-    return int(seconds // 86_400)
+def find_zone(name: str) -> tzinfo | None:
+    """Return the time zone of a name of the IANA's, UTC for "", and None where there is none."""
+    if len(name) > _ZONE_CHARACTERS:  # of many slashes Python makes many folders
+        return None
+    try:
+        return UTC if name in {"", "UTC"} else ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return None
 
 
-def month_start(seconds: float) -> int:
-    """Return the number of the first day of its month."""
-    today = datetime.fromtimestamp(seconds, UTC).date()
-    return (today.replace(day=1) - _EPOCH).days
+def period_start(period: Period, seconds: float, zone: tzinfo) -> date:
+    """Return the first day of the period of an epoch second."""
+    today = datetime.fromtimestamp(seconds, zone).date()
+    return today if period == "day" else today.replace(day=1)
 
 
-def period_end(period: Period, seconds: float) -> datetime:
-    """Return when the period of an epoch second ends: the next midnight in UTC, or that before the next month."""
-    today = datetime.fromtimestamp(seconds, UTC).date()
-    if period == "day":
-        following = today + timedelta(days=1)
-    else:
-        following = (today.replace(day=28) + timedelta(days=4)).replace(day=1)
-    return datetime(following.year, following.month, following.day, tzinfo=UTC)
+def period_end(period: Period, seconds: float, zone: tzinfo) -> datetime:
+    """Return when the period of an epoch second ends: the next midnight, or that before the next month."""
+    start = period_start(period, seconds, zone)
+    end = start + timedelta(days=1) if period == "day" else next_month(start)
+    return datetime(end.year, end.month, end.day, tzinfo=zone)
+
+
+def next_month(day: date) -> date:
+    """Return the first day of the month after."""
+    return (day.replace(day=28) + timedelta(days=4)).replace(day=1)
+
+
+def first_quarter(day: date, zone: tzinfo) -> int:
+    """Return with which quarter of an hour since 1970 a day begins."""
+    return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) // QUARTER_SECONDS
+
+
+def clock_changes(first: int, end: int, zone: tzinfo) -> list[tuple[int, int]]:
+    """Return by how many quarters of an hour local time is ahead of UTC, from which one on.
+
+    Begins with the quarter `first`, and has what comes before `end`, if no clock changes twice within 24 hours.
+    """
+
+    def ahead(quarter: int) -> int:
+        offset = datetime.fromtimestamp(quarter * QUARTER_SECONDS, zone).utcoffset() or timedelta()
+        return int(offset.total_seconds()) // QUARTER_SECONDS
+
+    found = [(first, ahead(first))]
+    for day in range(first, end, DAY_QUARTERS):
+        if ahead(day + DAY_QUARTERS) != found[-1][1]:
+            change = next(at for at in range(day, day + DAY_QUARTERS + 1) if ahead(at) != found[-1][1])
+            found.append((change, ahead(change)))
+    return found

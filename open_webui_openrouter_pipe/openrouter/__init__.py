@@ -14,7 +14,9 @@
     recorder     writes them down as they come, beside the answers
     placeholders  what stands there in the place of texts, names and files
     catalog      the last good answers, kept on disk, and the reading of models and keys
+    problems     what is wrong with the value of a valve, and what was probably meant
     offer        which models are offered: filters, variants, order, names
+    advice       which model to take: instead of one that is gone, and as a default
     listing      the models of one base URL and key, what of them is offered, and why none are
 
 Knows neither Open WebUI nor a database.

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Generic, TypeVar
@@ -46,6 +46,14 @@ FIRST_WAIT_SECONDS = 3.0
 _MAX_FILES: Final = 4
 """As many addresses have a file in a folder; of more, those go that were written longest ago."""
 
+
+GONE_DAYS: Final = 90
+"""How long a model is remembered that is not listed any more."""
+OF_ACCOUNT: Final = "of_account"
+"""In a response of GET /models that is kept: that it has what an account may use, and not all models."""
+_GONE: Final = "gone"
+_GONE_SINCE: Final = "gone_since"
+"""Where the kept list of models has the rows that OpenRouter's has no more, each with the day since when."""
 
 Fetch = Callable[[str], Awaitable[Any]]
 """Returns the JSON at a path below the base URL; raises errors of the tree."""
@@ -136,14 +144,16 @@ class LastGood(Generic[_T]):
         *,
         start: Start,
         path: Path | None = None,
+        join: Callable[[Any, Any], Any] | None = None,
         fresh_seconds: float = _FRESH_SECONDS,
     ) -> None:
         """`fetch` returns the JSON of the answer, `read` what it says, None if that is nothing; `start` owns tasks.
 
-        `path` is the file in which the answer is kept, None where it is not.
+        `path` is the file in which the answer is kept, None where it is not; `join` puts into an answer what stays of
+        the one that was kept, None for none.
         """
         self._fetch, self._read, self._start = fetch, read, start
-        self._path = path
+        self._path, self._join = path, join
         self._fresh_seconds = fresh_seconds
         self.value: _T | None = None
         self.failure: FetchFailure | None = None
@@ -193,8 +203,7 @@ class LastGood(Generic[_T]):
 
     async def _refresh(self) -> None:
         try:
-            wire = await self._fetch()
-            value = await asyncio.to_thread(self._read, wire)
+            wire, value = await asyncio.to_thread(self._joined, await self._fetch())
             if value is None:
                 raise NotOpenRouter(notice("not_openrouter"), detail="the answer is empty or unreadable")
         except PipeError as error:
@@ -209,14 +218,26 @@ class LastGood(Generic[_T]):
         if self._path is not None:
             await asyncio.to_thread(_write_file, self._path, wire)
 
+    def _joined(self, wire: Any) -> tuple[Any, _T | None]:
+        """The answer with what stays of the kept one, and what it says."""
+        if self._join and self._path:
+            wire = self._join(wire, _load(self._path))
+        return wire, self._read(wire)
+
     def _read_kept(self, path: Path) -> _T | None:
-        try:
-            return self._read(json.loads(path.read_bytes()))
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, RecursionError) as error:
-            _log.warning("%s is unreadable: %s", path.name, error)
-        return None
+        wire = _load(path)
+        return None if wire is None else self._read(wire)
+
+
+def _load(path: Path) -> Any:
+    """What a file holds, None where that cannot be read."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, RecursionError) as error:
+        _log.warning("%s is unreadable: %s", path.name, error)
+    return None
 
 
 def _write_file(path: Path, wire: Any) -> None:
@@ -247,9 +268,31 @@ def _remove_oldest(folder: Path, kind: str) -> None:
 
 
 def read_models(wire: Any) -> dict[str, Model] | None:
-    """Read the response of GET /models by their ids, of which each counts once; None if there are none."""
-    rows = map(_read_row, as_list(as_object(wire).get("data")))
-    return {row.id: row for row in rows if row} or None
+    """Read the response of GET /models by their ids, of which each counts once; None if there are none.
+
+    Behind them come those that are listed no more, as `with_gone` has kept them.
+    """
+    listed, gone = (map(_read_row, as_list(as_object(wire).get(name))) for name in ("data", _GONE))
+    rows = {row.id: row for row in listed if row}
+    return {**rows, **{row.id: row for row in gone if row and row.id not in rows}} if rows else None
+
+
+def with_gone(wire: Any, kept: Any) -> Any:
+    """Return the response of GET /models with the rows that the kept one had and this one has not.
+
+    They have the day of today; those that were missing there before keep theirs, as long as models are remembered. What
+    an account may use says nothing about the list of all models, nor that about it.
+    """
+    response, last, today = as_object(wire), as_object(kept), datetime.now(UTC).date()
+    if not has_rows(response):
+        return wire
+    listed = {as_text(as_object(row).get("id")) for row in as_list(response.get("data"))}
+    oldest = (today - timedelta(days=GONE_DAYS)).isoformat()
+    earlier = [row for row in as_list(last.get(_GONE)) if _day(as_object(row).get(_GONE_SINCE)) > oldest]
+    before = as_list(last.get("data")) if response.get(OF_ACCOUNT) == last.get(OF_ACCOUNT) else ()
+    left = [{**as_object(row), _GONE_SINCE: today.isoformat()} for row in before]
+    gone = [row for row in (*left, *earlier) if as_text(row.get("id")) not in listed]
+    return {**response, _GONE: gone} if gone else response
 
 
 def has_rows(wire: Any) -> bool:
@@ -313,6 +356,7 @@ def _read_row(row: Any) -> Model | None:
         description=as_text(fields.get("description")),
         created=_tokens(fields.get("created")) or 0,
         expires=_day(fields.get("expiration_date")),
+        gone_since=_day(fields.get(_GONE_SINCE)),
         canonical_id=as_text(fields.get("canonical_slug")),
         alias_of=as_text(as_object(fields.get("alias_target")).get("slug")),
         is_chat=_is_chat(fields, pricing, architecture),

@@ -49,6 +49,8 @@ _OF_SUMMARIES: Final = frozenset(each.name for each in PARAMETERS if each.summar
 _DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
 _PRICE_POLICIES: Final = frozenset({"max_price", "quantizations"})
 _EFFORT: Final = {"reasoning_effort": "low"}
+_AMOUNTS: Final = frozenset({"effort", "max_tokens", "enabled"})
+"""The fields of `reasoning` that say how much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class ControlSettings:
     service_tier: str = ""
     cache_lifetime: Literal["auto"] | CacheLifetime = "auto"
     image_config: Mapping[str, str] = field(default_factory=dict)
+    overrides_effort: bool = False
+    """Whether the effort counts more than what the call itself has set."""
     interleaves_thinking: bool = True
     identity: IdentityLevel = "session"
     own_api_key: str | None = field(default=None, repr=False)
@@ -185,8 +189,11 @@ def chat_parameters(
     if controls.service_tier:
         switched["service_tier"] = controls.service_tier
     reasoning, chosen = as_object(given.get("reasoning")), dict(controls.reasoning)
+    if controls.overrides_effort:
+        given.pop("reasoning_effort", None)
+        reasoning = {name: value for name, value in reasoning.items() if name not in _AMOUNTS}
     set_by_call = {name for name, value in reasoning.items() if value is not None}
-    if given.get("reasoning_effort") or set_by_call & {"effort", "max_tokens", "enabled"}:
+    if given.get("reasoning_effort") or set_by_call & _AMOUNTS:
         chosen.pop("effort", None)
     if chosen:
         given["reasoning"] = {**chosen, **reasoning}

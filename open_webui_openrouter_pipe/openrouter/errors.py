@@ -383,7 +383,7 @@ RULES: Final = (
         (400, 422),
         condition=lambda failure: bool(_rejected_parameter(failure)),
     ),
-    Rule(ModelNotFound, "no_tool_provider"),
+    Rule(ModelNotFound, "no_tool_provider", remedy="tools"),
     Rule(ModelNotFound, "no_attachment_provider", remedy="words"),
     Rule(ModelNotFound, "no_endpoint", remedy="words", wordings="no_cache_provider"),
     Rule(ModelNotFound, "no_allowed_provider"),

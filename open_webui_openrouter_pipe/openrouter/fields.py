@@ -252,8 +252,10 @@ def read_parameters(host: Mapping[str, Any], *, model: Model | None, model_id: s
 
 
 def _supports(model: Model | None, *parameters: str) -> bool:
-    """Whether the model takes one of the parameters; a model that lists none is taken to support all."""
-    return not model or not model.supported_parameters or bool(model.supported_parameters & set(parameters))
+    """Whether the model takes one of the parameters; one that lists none takes all, but no tools if it only draws."""
+    if model and model.supported_parameters:
+        return bool(model.supported_parameters & set(parameters))
+    return model is None or model.writes or "tools" not in parameters
 
 
 # --- fields that combine several parameters, or depend on the model

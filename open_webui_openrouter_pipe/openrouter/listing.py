@@ -7,16 +7,18 @@ the entry that says what is wrong: the lines about each kind of trouble are name
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from ..errors import (
     AccessDenied,
@@ -29,10 +31,12 @@ from ..errors import (
     RequestRejected,
 )
 from ..ports import Model
-from ..words.lines import notice
+from ..words.lines import listed, notice
+from .advice import default_model, nearest_model
 from .catalog import (
     KEY_PATH,
     MODELS_PATH,
+    OF_ACCOUNT,
     OWN_MODELS_PATH,
     ZDR_PATH,
     Fetch,
@@ -44,9 +48,18 @@ from .catalog import (
     read_key,
     read_models,
     read_zdr_ids,
+    with_gone,
 )
-from .errors import redact
-from .offer import ZDR, OfferSettings, is_offered, offered_models
+from .offer import ZDR, OfferSettings, gone_models, is_offered, offered_models
+from .problems import (
+    MOST_PROBLEMS,
+    NO_CHECKS,
+    Checks,
+    NamedModels,
+    Problem,
+    nearest,
+    unknown_word,
+)
 
 STATUS_ID: Final = "status"
 """The id of the entry; OpenRouter's own ids have a slash."""
@@ -61,17 +74,16 @@ Kind = Literal[
     "unreachable",
     "failing",
     "loading",
-    "unknown_filter",
     "zdr_unknown",
     "unmatched",
     "filtered",
-    "unknown_variant",
+    "settings",
     "ready",
 ]
 
 _PASSING: Final[frozenset[Kind]] = frozenset({"unreachable", "failing", "loading", "zdr_unknown"})
 """Troubles that may be over soon; with any other an administrator has to help."""
-_WITH_MODELS: Final[frozenset[Kind]] = frozenset({"ready", "unknown_variant"})
+_WITH_MODELS: Final[frozenset[Kind]] = frozenset({"ready", "settings"})
 """When the offered models can be used, so that it helps to know how many they are."""
 _LIST_FAILURES: Final[tuple[tuple[type[PipeError] | tuple[type[PipeError], ...], Kind], ...]] = (
     (ConfigurationError, "address"),
@@ -90,7 +102,8 @@ _WITHOUT_OWN_LIST: Final = (
 )
 """Where a key has no list of its own, for want of a right or of the address, that of all models is read."""
 _NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
-_MAX_WORD_CHARACTERS: Final = 30
+_NAME_CHARACTERS: Final = 60
+"""Of what is wrong with a setting, in the name of the entry: the page shows less of it."""
 _KEY_FRESH_SECONDS: Final = 300.0
 _KEY_WAIT_SECONDS: Final = 1.0
 """How long the very first list waits for the test of the key; it is the slower one only by accident."""
@@ -103,11 +116,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How things stand: "ready", or what is wrong, since when, and the words of a valve that mean nothing."""
+    """How things stand: "ready", or what is wrong, since when, and what is wrong with settings."""
 
     kind: Kind = "ready"
     since: datetime | None = None
-    words: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
     @property
     def name(self) -> str:
@@ -120,16 +133,19 @@ class Status:
             wait_or_ask = "wait" if self.kind in _PASSING else "ask"
             return notice(f"status_for_users_{'ready' if self.kind in _WITH_MODELS else wait_or_ask}")
         offers = [notice("status_models", count=model_count)] if self.kind in _WITH_MODELS else []
-        facts = [*offers, *(key.lines() if key else ())]
-        items = [notice("list_item", line=fact) for fact in facts]
-        listed = notice("joined", lines=items, separator="\n")
-        paragraphs = [each for each in (self._line(f"status_{self.kind}_advice"), listed) if each]
+        advice = [] if self.kind == "settings" else [self._line(f"status_{self.kind}_advice")]
+        wrong = listed(each.line for each in self.problems)
+        facts = listed([*offers, *(key.lines() if key else ())])
+        heading = [notice("problems"), wrong] if wrong else []
+        paragraphs = [each for each in (*advice, *heading, facts) if each]
         return notice("joined", lines=paragraphs, separator="\n\n")
 
     def _line(self, name: str) -> str:
         since = f"{self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
-        words = ", ".join(redact(word)[:_MAX_WORD_CHARACTERS] for word in self.words)
-        return notice(name, since=since, words=words)
+        valve, what, _ = self.problems[0] if self.problems else ("", "", "")
+        return notice(
+            name, since=since, valve=valve, what=what.replace("`", "")[:_NAME_CHARACTERS].rstrip(".")
+        )
 
 
 def _list_trouble(failure: FetchFailure | None) -> Status:
@@ -140,10 +156,30 @@ def _list_trouble(failure: FetchFailure | None) -> Status:
     return Status(kind, failure.since)
 
 
+def _matches(pattern: str, models: Mapping[str, Model]) -> bool:
+    """Whether a pattern is that of any model."""
+    return pattern in models or bool(fnmatch.filter(models, pattern))
+
+
+def _names(models: Mapping[str, Model]) -> set[str]:
+    """What a valve may name: models, and all of a maker."""
+    return {*models, *(f"{name.partition('/')[0]}/*" for name in models)}
+
+
 def _file(folder: Path | None, kind: str, *names: str) -> Path | None:
     """Where the last list of a kind is kept for these names; no name can be read from it."""
     digest = hashlib.sha256("\n".join(filter(None, names)).encode("utf-8", "surrogatepass"))
     return folder / f"{kind}-{digest.hexdigest()}.json" if folder else None
+
+
+class _Chosen(NamedTuple):
+    """What is offered, and what was before it left the list; by the lists and the choice that this follows from."""
+
+    models: Mapping[str, Model]
+    zdr_ids: object
+    offer: OfferSettings
+    offered: tuple[Model, ...]
+    gone: tuple[Model, ...]
 
 
 class ModelListing:
@@ -178,18 +214,19 @@ class ModelListing:
                 with suppress(*_WITHOUT_OWN_LIST):
                     own = await fetch(OWN_MODELS_PATH)
                     if has_rows(own):
-                        return own
+                        return {**own, OF_ACCOUNT: True}
             return await fetch_list(MODELS_PATH)
 
         models = _file(folder, "models", base_url, api_key)
-        self.rows = LastGood(fetch_models, read_models, start=start, path=models)
+        self.rows = LastGood(fetch_models, read_models, start=start, path=models, join=with_gone)
         zdr = _file(folder, "zdr", base_url)
         self.zdr_ids = LastGood(partial(fetch_list, ZDR_PATH), read_zdr_ids, start=start, path=zdr)
         key = LastGood(
             partial(fetch, KEY_PATH), self._read_key, start=start, fresh_seconds=_KEY_FRESH_SECONDS
         )
         self.key = key if api_key else None
-        self._chosen: tuple[object, object, OfferSettings, tuple[Model, ...]] | None = None
+        self._chosen: _Chosen | None = None
+        self._unmatched: tuple[object, tuple[NamedModels, ...], tuple[Problem, ...]] | None = None
 
     @property
     def models(self) -> Mapping[str, Model]:
@@ -203,19 +240,44 @@ class ModelListing:
         names = (model_id, plain, base, base.removeprefix("~"), f"~{base}")
         found = next(filter(None, map(self.models.get, names)), None)
         dated = (row for row in self.models.values() if row.canonical_id in {plain, base} - {""})
-        return found or min(dated, key=lambda row: len(row.id), default=None)
+        return found or min(dated, key=lambda row: (row.gone_since, len(row.id)), default=None)
+
+    def _lists(self, model_id: str) -> bool:
+        """Whether a model is there, and not gone."""
+        model = self.find(model_id)
+        return bool(model and not model.gone_since)
 
     async def offered(self, offer: OfferSettings) -> tuple[Model, ...]:
         """Return the offered models, in the order and with the names that are shown."""
         await self.rows.current()
         zdr_ids = await self.zdr_ids.current() if ZDR in offer.filters.words else None
         models, last = self.models, self._chosen
-        if last is None or last[0] is not models or last[1] is not zdr_ids or last[2] != offer:
-            chosen = offered_models(models.values(), offer, zdr_ids=zdr_ids)
-            self._chosen = last = (models, zdr_ids, offer, chosen)
-        return last[3]
+        if last is None or last.models is not models or last.zdr_ids is not zdr_ids or last.offer != offer:
+            listed = [model for model in models.values() if not model.gone_since]
+            chosen = offered_models(listed, offer, zdr_ids=zdr_ids)
+            self._chosen = last = _Chosen(models, zdr_ids, offer, chosen, gone_models(models.values(), offer))
+        return last.offered
 
-    async def entries(self, offer: OfferSettings) -> list[dict[str, str]]:
+    async def gone(self, offer: OfferSettings) -> tuple[Model, ...]:
+        """Return the models that would be offered if OpenRouter listed them still, each with the day since when."""
+        await self.offered(offer)
+        return self._chosen.gone if self._chosen else ()
+
+    def unmatched(self, named: tuple[NamedModels, ...]) -> tuple[Problem, ...]:
+        """Return which of the models that valves name are not there; none while the list is not known."""
+        models, last = self.models, self._unmatched
+        if last is None or last[0] is not models or last[1] != named:
+            listed = {name: model for name, model in models.items() if not model.gone_since}
+            missing = (
+                unknown_word(each.valve, name, near=nearest(name, _names(listed)), takes=each.takes)
+                for each in (named if listed else ())
+                for name in each.names
+                if not (_matches(name.removeprefix("!"), listed) if each.are_patterns else self._lists(name))
+            )
+            self._unmatched = last = (models, named, tuple(islice(missing, MOST_PROBLEMS)))
+        return last[2]
+
+    async def entries(self, offer: OfferSettings, checks: Checks = NO_CHECKS) -> list[dict[str, str]]:
         """Return what Open WebUI lists: `id` and `name` of each; first what is wrong, if anything is."""
         test = self.key.refresh() if self.key else None
         await self.rows.load()
@@ -224,24 +286,42 @@ class ModelListing:
         if test and is_first:
             await asyncio.wait({test}, timeout=_KEY_WAIT_SECONDS)
         entries = [{"id": model.id, "name": model.name} for model in offered]
-        status = self.status(offer, offered=len(offered))
+        status = self.status(offer, offered=len(offered), checks=checks)
         if status.kind == "ready" and not offer.shows_status:
             return entries
         return [{"id": STATUS_ID, "name": status.name}, *entries]
 
-    async def report(self, offer: OfferSettings, *, is_admin: bool) -> str:
+    async def report(self, offer: OfferSettings, checks: Checks = NO_CHECKS, *, is_admin: bool) -> str:
         """Return the answer of the entry in a chat, from what is known now."""
         await self.rows.load()
         asked = (each.refresh(max_age_seconds=_REPORT_AGE_SECONDS) for each in (self.rows, self.key) if each)
         if running := {task for task in asked if task}:
             await asyncio.wait(running, timeout=_REPORT_WAIT_SECONDS)
-        count = len(await self.offered(offer))
-        key = self.key.value if self.key else None
-        return self.status(offer, offered=count).answer(key, model_count=count, is_admin=is_admin)
+        offered = await self.offered(offer)
+        count, key = len(offered), self.key.value if self.key else None
+        status = self.status(offer, offered=count, checks=checks)
+        report = status.answer(key, model_count=count, is_admin=is_admin)
+        proposed = default_model(offered) if is_admin and status.kind in _WITH_MODELS else None
+        if proposed is None:
+            return report
+        price = (proposed.prices.input or 0.0) * 1_000_000
+        facts = {"name": proposed.name, "input": price, "tokens": proposed.context_tokens}
+        proposal = notice(
+            "sentences", first=notice("default_needed"), second=notice("default_proposed", **facts)
+        )
+        return notice("joined", lines=(report, proposal), separator="\n\n")
 
-    def status(self, offer: OfferSettings, *, offered: int) -> Status:
+    async def replacement(self, gone: Model, offer: OfferSettings) -> str:
+        """Return the answer of the entry of a model that is not listed any more: which one to take."""
+        nearest = nearest_model(gone, await self.offered(offer))
+        name = "model_gone_take" if nearest else "model_gone_none"
+        return notice(name, name=gone.name, date=gone.gone_since, other=nearest.name if nearest else "")
+
+    def status(self, offer: OfferSettings, *, offered: int, checks: Checks = NO_CHECKS) -> Status:
         """Return how things stand with so many models offered: of several troubles the first to solve."""
-        return next(self._troubles(offer, offered), Status())
+        wrong = (*checks.problems, *self.unmatched(checks.models))
+        trouble = next(self._troubles(offer, offered), Status("settings" if wrong else "ready"))
+        return replace(trouble, problems=wrong)
 
     def _troubles(self, offer: OfferSettings, offered: int) -> Iterator[Status]:
         """What is wrong, in the order in which an administrator has to solve it."""
@@ -255,18 +335,15 @@ class ModelListing:
             yield Status("key_refused" if isinstance(refusal, AuthenticationFailed) else "key_unusable")
         if of_list:
             yield of_list
-        if offer.filters.unknown:
-            yield Status("unknown_filter", words=offer.filters.unknown)
         if ZDR in offer.filters.words and self.zdr_ids.value is None:
             failure = self.zdr_ids.failure
             yield Status("zdr_unknown", failure.since if failure else None)
         if not offered:
-            is_matched = any(is_offered(name, offer.patterns) for name in self.models)
+            listed = [name for name, model in self.models.items() if not model.gone_since]
+            is_matched = any(is_offered(name, offer.patterns) for name in listed)
             yield Status("filtered" if is_matched else "unmatched")
         if self.key and self.key.value and self.key.value.is_used_up:
             yield Status("key_used_up")
-        if offer.unknown_variants:
-            yield Status("unknown_variant", words=offer.unknown_variants)
 
     def _read_key(self, wire: Any) -> KeyFacts | None:
         """Read the key's facts, and log them when the key is first accepted, or again after it was refused."""

@@ -14,8 +14,11 @@ from typing import Final
 
 from ..ports import Model
 from ..words.lines import notice
+from .problems import nearest
 
 ZDR: Final = "zdr"
+MOST_MEANT: Final = 20
+"""For so many unknown words of a valve it is found out what was meant; nobody types more of them."""
 FREE: Final = "free"
 NEWEST: Final = "newest"
 
@@ -33,6 +36,7 @@ FILTER_WORDS: Final = (*_PASSES, ZDR, NEWEST)
 """The words of `MODEL_FILTERS`, beside the two limits `context>=N` and `price<=N`."""
 
 _LIMIT = re.compile(r"(?P<name>context>=|price<=)(?P<number>\d+(?:\.\d+)?)(?P<unit>[km]?)")
+_ALMOST_LIMIT = re.compile(r"(?P<name>context|price)\W*(?P<number>\d+(?:\.\d+)?)?(?P<unit>[km]?)\W*")
 
 _LISTED_VARIANTS: Final = frozenset({"free", "extended", "thinking", "beta"})
 """Variants that only some models have; the catalogue lists these as models. Others can be asked of any model."""
@@ -49,13 +53,14 @@ _STAGES = frozenset({"preview", "exp", "experimental", "beta", "alpha", "latest"
 class Filters:
     """What a model must fulfil: words of `FILTER_WORDS`, the smallest window, the highest input price.
 
-    The price is in dollars per million tokens; None sets no limit. `unknown` are the words that mean nothing.
+    The price is in dollars per million tokens; None sets no limit. `unknown` are the words that mean nothing, each with
+    the one that counts in its place, "" where none does.
     """
 
     words: frozenset[str] = frozenset()
     min_context_tokens: float = 0
     max_price: float | None = None
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +74,41 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class OfferSettings:
-    """Which models are offered. `unknown_variants` are entries that are none; `shows_status` says always."""
+    """Which models are offered; `shows_status` says that the entry about how things stand always is."""
 
     patterns: tuple[str, ...] = ("*",)
     filters: Filters = Filters()
     variants: tuple[Variant, ...] = ()
-    unknown_variants: tuple[str, ...] = ()
     shows_status: bool = False
 
 
 def read_filters(words: Iterable[str]) -> Filters:
-    """Read the words of `MODEL_FILTERS`; of a limit that is set twice the last one counts."""
-    known, unknown = set[str](), list[str]()
+    """Read the words of `MODEL_FILTERS`; of a limit that is set twice the last one counts.
+
+    A word that means nothing counts as the one that it is close to: too few models are mended sooner than too many.
+    """
+    known, unknown = set[str](), list[tuple[str, str]]()
     limits: dict[str, float] = {}
     for word in ("".join(word.lower().split()) for word in words):
-        limit = _LIMIT.fullmatch(word)
-        if word in FILTER_WORDS:
-            known.add(word)
-        elif limit:
+        meant = word if word in FILTER_WORDS or _LIMIT.fullmatch(word) else ""
+        if not meant and len(unknown) < MOST_MEANT:
+            meant = _meant_filter(word)
+        if meant != word:
+            unknown.append((word, meant))
+        if limit := _LIMIT.fullmatch(meant):
             limits[limit["name"]] = float(limit["number"]) * _UNITS[limit["unit"]]
-        else:
-            unknown.append(word)
+        elif meant:
+            known.add(meant)
     return Filters(frozenset(known), limits.get("context>=", 0), limits.get("price<="), tuple(unknown))
+
+
+def _meant_filter(word: str) -> str:
+    """The filter that was meant. A price that cannot be read lets only free models pass."""
+    found = _ALMOST_LIMIT.fullmatch(word)
+    if found and found["number"]:
+        sign = "<=" if found["name"] == "price" else ">="
+        return f"{found['name']}{sign}{found['number']}{found['unit']}"
+    return FREE if word.startswith("price") else nearest(word, FILTER_WORDS)
 
 
 def read_variants(entries: Iterable[str]) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
@@ -110,11 +128,9 @@ def offered_models(
 ) -> tuple[Model, ...]:
     """Return the models that are offered, with the names that are shown: by provider, then the newest first.
 
-    Only models that answer in a chat with text or pictures are offered, none where a filter is unknown, and none that
-    keeps data where the filter `zdr` is set; `zdr_ids` None says that it is not known which those are.
+    Only models that answer in a chat with text or pictures are offered, and none that keeps data where the filter `zdr`
+    is set; `zdr_ids` None says that it is not known which those are.
     """
-    if offer.filters.unknown:
-        return ()
     known = {model.id: model for model in models if model.is_chat and (model.writes or model.draws)}
     chosen = [
         model
@@ -130,12 +146,23 @@ def offered_models(
         for model, row in _variants_of(variant, chosen_ids, known):
             if _passes(row, offer.filters, zdr_ids) and (model.is_free or FREE not in offer.filters.words):
                 offered.setdefault(model.id, model)
-    return tuple(
-        replace(model, name=notice("model_expires", name=model.name, date=model.expires))
-        if model.expires
-        else model
-        for model in sorted(offered.values(), key=_order)
-    )
+    return tuple(map(_as_shown, sorted(offered.values(), key=_order)))
+
+
+def gone_models(models: Iterable[Model], offer: OfferSettings) -> tuple[Model, ...]:
+    """Return what would be offered of the models that are listed no more, but for what only lists of today say."""
+    words = offer.filters.words - {ZDR, NEWEST}
+    offer = replace(offer, filters=replace(offer.filters, words=words))
+    gone = offered_models((model for model in models if model.gone_since), offer, zdr_ids=None)
+    return tuple(model for model in gone if model.gone_since)  # of a preset alone nothing is known
+
+
+def _as_shown(model: Model) -> Model:
+    if model.gone_since:
+        return replace(model, name=notice("model_gone", name=model.name))
+    if model.expires:
+        return replace(model, name=notice("model_expires", name=model.name, date=model.expires))
+    return model
 
 
 def is_offered(model_id: str, patterns: Sequence[str]) -> bool:

@@ -165,7 +165,8 @@ class _Attempts:
                 await self.show(Notice(line, done=False))
                 await sleep(min(remaining_seconds, COUNTDOWN_SECONDS))
                 remaining_seconds -= COUNTDOWN_SECONDS
-            self.line = notice("retrying", attempt=self.count, attempts=ATTEMPTS)
+            line = notice("retrying", attempt=self.count, attempts=ATTEMPTS)
+            await self.show(Notice(line, done=False))
         if self.show and self.line:
             await self.show(Notice(self.line))
 

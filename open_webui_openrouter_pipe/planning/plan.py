@@ -202,6 +202,13 @@ class Plan:
         return self.omitted_tools | self.unoffered_tools
 
     @property
+    def optional_tool_tokens(self) -> int:
+        """The size of the tools in the request that nobody has chosen."""
+        names = {*self.conversation.optional_tools} - self.absent_tools
+        tools = [tool for tool in self.conversation.tools if tool.get("name") in names]
+        return self.parts.counter.tools(tools).tokens
+
+    @property
     def adds_summaries(self) -> bool:
         """Whether the request summarizes more than the one before."""
         return any(each.reason == "summary" for each in self.new_breaks)

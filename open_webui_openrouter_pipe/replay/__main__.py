@@ -19,8 +19,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from ..conversation.budget import ContextSettings
 from ..conversation.conversation import ContentCache
 from ..conversation.media import family_of
@@ -36,7 +34,7 @@ from ..planning.plan import Plan
 from ..planning.planner import ModelTerms, PlanCaches, plan
 from ..planning.simulate import CachePrices
 from ..settings import read_settings
-from ..valves import Advanced, Valves, explain
+from ..valves import Advanced, HostValves, Valves
 from .conformance import Issue, Judge, sdk_judge
 from .exports import (
     Chat,
@@ -396,10 +394,11 @@ def _read_context_settings(path: Path | None) -> ContextSettings:
         raise ConfigurationError(f"{path} is not a JSON object of settings")
     if unknown := sorted(value.keys() - Valves.model_fields.keys() - Advanced.model_fields.keys()):
         raise ConfigurationError(f"{path} has unknown settings: {', '.join(unknown)}")
-    try:
-        return read_settings(Valves(**value)).context
-    except ValidationError as error:
-        raise ConfigurationError(f"{path} has a wrong value: {explain(error, Valves)}") from error
+    valves = HostValves(**value)
+    if valves.problems:
+        wrong = " ".join(each.line for each in valves.problems)
+        raise ConfigurationError(f"{path} has a wrong value: {wrong}")
+    return read_settings(valves).context
 
 
 def _read_json(path: Path) -> Any:

@@ -11,7 +11,8 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import date, datetime, tzinfo
 from typing import Final, Generic, TypeVar
 
 import sqlalchemy as sa
@@ -19,7 +20,8 @@ import sqlalchemy as sa
 from ..conversation.budget import Calibration
 from ..conversation.tokens import TokenCounts
 from ..errors import StoreError, StoreUnavailable
-from ..money.audit import AUDIT_COLUMNS, Bill
+from ..money.audit import AUDIT_COLUMNS, Bill, ChatSpending
+from ..money.limits import QUARTER_SECONDS
 from .database import Database, epoch_seconds
 
 MAX_WAITING_VALUES: Final = 1_000
@@ -151,6 +153,29 @@ class AuditLog(BatchWriter[Bill]):
         )
         found = await self._database.read(query.order_by(table.c.id.desc()).limit(limit)) if chat_id else ()
         return [(row.break_position, row.break_cause, row.lost_cost) for row in found]
+
+    async def costs(self, user_id: str, chat_id: str, zone: tzinfo) -> list[tuple[date, str, ChatSpending]]:
+        """List what a chat's models have cost by the days of a zone, the latest first. Raises StoreError."""
+        audit = self._table.c
+        quarter = audit.created // QUARTER_SECONDS
+        sums = (sa.func.sum(column) for column in (audit.cost, audit.provider_cost))
+        query = (
+            sa.select(quarter, audit.model, sa.func.count(), *sums)
+            .filter_by(user_id=user_id, chat_id=chat_id)
+            .where(audit.cost + audit.provider_cost > 0)
+            .group_by(quarter, audit.model)
+        )
+        days = dict[tuple[date, str], ChatSpending]()
+        for at, model, count, cost, provider in await self._database.read(query):
+            key = datetime.fromtimestamp(at * QUARTER_SECONDS, zone).date(), model
+            so_far = days.get(key) or ChatSpending()
+            days[key] = replace(
+                so_far,
+                requests=so_far.requests + count,
+                cost=so_far.cost + cost,
+                provider_cost=so_far.provider_cost + provider,
+            )
+        return [(*key, days[key]) for key in sorted(days, reverse=True)]
 
     async def _insert(self, bills: Sequence[Bill]) -> None:
         now, values = epoch_seconds(), []

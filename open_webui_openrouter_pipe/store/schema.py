@@ -29,6 +29,7 @@ _KINDS: Final[Mapping[str, type[sa.types.TypeEngine[Any]]]] = {
 """The type of a column by that of its field; any other is text."""
 _DEFAULTS: Final = {"int": "0", "float": "0", "bool": "0", "str": ""}
 """What a column that is added has in rows that were there before it, and in those that an earlier release writes."""
+_USAGE_KEY: Final = {"account": "str", "quarter": "int", "model": "str", "failure": "str"}
 _SMALL_NUMBERS: Final = {"packing", "version"}
 _BEFORE_FIELD: Final = {"rejected": {"pruned": "bool"}, "break_position": {"created": "int"}}
 """The columns of the audit that are no fields of its rows, by the field that they stand before."""
@@ -114,8 +115,9 @@ Row = TypeVar("Row", bound=SealedRow | SummaryRow | PromptRow)
 class Tables:
     """The tables, as queries use them; `ledger` is by user and chat, `version` holds what versions there have been.
 
-    `spending` are dollars by account and by day (since 1970, UTC): what limits go by. `hold` is what running requests
-    may cost at most, until they are billed.
+    `usage` is by account, quarter of an hour since 1970, model and kind of failure ("" for none): what limits and
+    `/spending` go by. `spending` are dollars by account and by day since 1970 in UTC, as releases without `usage` count
+    them. `hold` is what running requests may cost at most, until they are billed.
     """
 
     artifact: sa.Table
@@ -126,6 +128,7 @@ class Tables:
     version: sa.Table
     ledger: sa.Table
     spending: sa.Table
+    usage: sa.Table
     hold: sa.Table
     prompt: sa.Table
 
@@ -180,6 +183,7 @@ def define_tables(schema: str | None) -> Tables:
         spending=define(
             "spending", {"account": "str", "day": "int", "cost": "float", "provider_cost": "float"}, key=2
         ),
+        usage=define("usage", {**_USAGE_KEY, **_types(ChatSpending)}, key=4, index=("quarter",)),
         hold=define("hold", {"account": "str", "id": "str", "amount": "float", "until": "int"}, key=2),
         prompt=define("prompt", _types(PromptRow), key=3, index=used),
     )

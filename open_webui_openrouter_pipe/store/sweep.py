@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import sqlalchemy as sa
 
 from ..errors import StoreUnavailable
+from ..money.limits import DAY_QUARTERS
 from .beside import Leases
 from .database import Database
 
@@ -25,8 +26,8 @@ DAY_SECONDS: Final = 24 * 60 * 60
 # Twice the exactness of `last_used`.
 GRACE_SECONDS: Final = 2 * DAY_SECONDS
 
-KEPT_SPENDING_DAYS: Final = 62
-"""The sums of this month and of the one before."""
+KEPT_SPENDING_DAYS: Final = 400
+"""The sums of this month and of the same one a year ago, whole in any time zone."""
 
 _LEASE: Final = "sweep"
 _LEASE_SECONDS: Final = 10 * 60
@@ -85,10 +86,11 @@ class Sweep:
         if not await self._leases.take(_LEASE, _LEASE_SECONDS):
             return False
         tables, now = self._database.tables, self._leases.now()
-        old = tables.spending.c.day < sa.cast(now / DAY_SECONDS, sa.BigInteger) - KEPT_SPENDING_DAYS
+        oldest = sa.cast(now / DAY_SECONDS, sa.BigInteger) - KEPT_SPENDING_DAYS
         works: list[Callable[[], Awaitable[None]]] = [
             *(partial(self._sweep_table, table) for table in self._tables),
-            partial(self._delete_all, tables.spending, old),  # by which no limit goes any more, of whomever
+            partial(self._delete_all, tables.spending, tables.spending.c.day < oldest),  # of whomever
+            partial(self._delete_all, tables.usage, tables.usage.c.quarter < oldest * DAY_QUARTERS),
             *(
                 partial(self._delete_all, ended, ended.c.until <= now)
                 for ended in (tables.hold, tables.lease)

@@ -14,22 +14,23 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
-from zoneinfo import ZoneInfo
 
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
-from ..errors import SpendingDeclined, SpendingLimitReached, StoreError
+from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
 from ..money.audit import Bill, sent_bill
 from ..money.limits import (
+    USER,
     AccountLimit,
     Group,
     SpendingLimits,
     accounts_of,
+    find_zone,
     limits_of,
     nearest,
     period_end,
@@ -43,9 +44,20 @@ from ..money.prefix import (
     expected_input,
     find_break,
 )
-from ..money.prices import MOST_PER_TOKEN, NO_PRICES, NOTHING, CacheRule, Prices, dollars, highest, paid
+from ..money.prices import (
+    MOST_PER_TOKEN,
+    NO_PRICES,
+    NOTHING,
+    CacheRule,
+    Paid,
+    Prices,
+    dollars,
+    highest,
+    paid,
+)
 from ..planning.plan import Plan
 from ..ports import (
+    AnswerCost,
     FindModel,
     Ledger,
     Model,
@@ -55,8 +67,7 @@ from ..ports import (
     RequestOrigin,
     Show,
 )
-from ..responses.effects import ResponseFailed, ResponseFinished, Usage
-from ..responses.items import is_function_call
+from ..responses.effects import ResponseFailed, Usage
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import notice
 from .admission import Away
@@ -87,8 +98,6 @@ WAIT_SECONDS: Final = 30.0
 NOTABLE_SHARE: Final = 1.1
 """From this difference on, both prices of the next request are named."""
 CHARACTERS_PER_TOKEN: Final = 4
-MEASURABLE_SECONDS: Final = 0.2
-"""Answers that arrive faster arrive in one piece, which says nothing about their speed."""
 
 _POLL_SECONDS: Final = 0.5
 _DEARER_TIERS: Final = {"priority", "fast", "scale", "ultrafast"}
@@ -99,7 +108,7 @@ _WAS_READ_ONCE: Final = attrgetter("was_read_once")
 log = logging.getLogger(__name__)
 
 CostLine: TypeAlias = Literal["off", "cost", "forecast"]
-"""What the status line of an answer names: nothing, what it cost, or also what the next request will cost."""
+"""What stands above an answer: nothing, what it has cost, or also what the next request will cost."""
 
 NearLimit: TypeAlias = Literal["thrifty", "flex", "floor"]
 """The cheaper path near a limit: a thrifty context; besides, a cheaper service tier; or the cheapest provider."""
@@ -217,19 +226,6 @@ class SpendingSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerCost:
-    """What an answer has cost so far: its rounds together. `writing_seconds` is when text was coming.
-
-    `others` are the ids of the models that have answered in place of the one that was asked for.
-    """
-
-    usage: Usage = field(default_factory=Usage)
-    seconds: float = 0.0
-    writing_seconds: float = 0.0
-    others: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class SpendingServices:
     """What all calls of a worker share; `groups` returns a user's groups, or raises StoreError."""
 
@@ -247,14 +243,14 @@ class SpendingServices:
         limits = settings.limits
         if settings.own_key:
             return Payer()
-        if limits.unreadable and not is_admin:
-            raise SpendingLimitReached(notice("limits_unreadable", part=limits.unreadable))
-        if not limits.limits:
+        if not (limits.limits or limits.unreadable):
             return Payer(accounts_of(user_id, (), limits))
         try:
-            groups = await self.groups(user_id) if limits.name_groups else ()
+            groups = await self.groups(user_id) if limits.groups else ()
         except StoreError as error:  # any limit may be theirs
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
+        if not is_admin and (part := limits.unreadable_for(groups)):
+            raise SpendingLimitReached(notice("limits_unreadable", part=part))
         under = limits_of(user_id, groups, limits, is_admin=is_admin)
         state = await self.nearest(under)
         if state and state.is_reached:
@@ -266,9 +262,19 @@ class SpendingServices:
         if not under:
             return None
         try:
-            return nearest(under, await self.ledger.sums([each.account for each in under]))
+            return nearest(under, await self.ledger.sums([each.account for each in under], under[0].zone))
         except StoreError as error:
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
+
+    def note_failure(self, error: Exception, model: str, accounts: Sequence[str]) -> None:
+        """Count what a call has failed by in that of the accounts which is a user's, as only those are reported.
+
+        A question that was declined is no failure.
+        """
+        kind = error.kind if isinstance(error, PipeError) else "other"
+        own = tuple(each for each in accounts if each.startswith(USER))
+        if own and not isinstance(error, SpendingDeclined):
+            self.ledger.write(Bill(model=model, failure=kind, accounts=own))
 
     def limit_line(self, name: str, state: AccountLimit, zone: str) -> str:
         """Return a line about a limit: whose it is, how large, and when its period ends."""
@@ -278,7 +284,7 @@ class SpendingServices:
             whose=notice(f"limit_of_{'user' if limit.scope == 'each' else limit.scope}", group=limit.group),
             amount=dollars(limit.dollars),
             period=notice(f"period_{limit.period}"),
-            when=time_text(period_end(limit.period, now), now, zone),
+            when=time_text(period_end(limit.period, now, state.zone), now, zone),
         )
 
 
@@ -327,7 +333,7 @@ class Spending:
 
     def __post_init__(self) -> None:
         self._message = f"{self.origin.chat_id}\n{self.origin.message_id}"
-        self._key = cache_key(self.origin.user_id, self._message)
+        self._key = answer_key(self.origin)
 
     async def open(
         self,
@@ -368,12 +374,13 @@ class Spending:
             services.planner.memory.keep(origin.user_id, origin.chat_id, billed, found, expected_tokens)
         if usage is None and (answer.was_stopped or answer.first_seconds is not None):
             usage = replace(sent.usage, output_tokens=answer.characters // CHARACTERS_PER_TOKEN)
+        if origin.message_id:
+            self.services.turns.put(self._key, self.cost_so_far(answer, usage))
         hold, self._hold = self._hold, ""
         if usage is None:
             services.ledger.release(hold, self.payer.accounts)
             return sent_bill(plan)
-        cost = sent.cost_of(usage, sent.sent_seconds)
-        total = paid(usage, NOTHING if isinstance(answer.end, ResponseFailed) else cost)
+        cost, total = sent.cost_of(usage, sent.sent_seconds), self._paid(answer, usage)
         scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
         whole = Usage(round(plan.tokens_before * scale))
         bill = replace(
@@ -397,8 +404,6 @@ class Spending:
             expected_cached_tokens=expected_tokens,
         )
         services.ledger.write(bill)
-        if origin.message_id and self.settings.cost_line != "off":
-            self._add(answer, replace(usage, cost=bill.cost, provider_cost=bill.provider_cost))
         return bill if answer.usage else sent_bill(plan)  # the audit has what was billed, and no guesses
 
     def _answered_by(self, model_id: str) -> LastRequest:
@@ -409,17 +414,31 @@ class Spending:
         rule = CacheRule.of(row.id, row.prices, long=sent.rule.is_kept_long)
         return replace(sent, prices=row.prices, rule=rule)
 
-    def _add(self, answer: Answer, usage: Usage) -> None:
-        """Count a round of an answer for the line at its end."""
+    def _paid(self, answer: Answer, usage: Usage) -> Paid:
+        """What is paid for a request; one that failed costs what its bill says alone."""
+        sent = self._answered_by(answer.served.other_model)
+        has_failed = isinstance(answer.end, ResponseFailed)
+        return paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
+
+    def cost_so_far(self, answer: Answer, usage: Usage | None) -> AnswerCost:
+        """Return what the whole answer has cost, with a request that has used so much and ends now.
+
+        The time in which its tools run is a part of it.
+        """
         earlier = self.services.turns.get(self._key) or AnswerCost()
-        now, began, first = asyncio.get_running_loop().time(), answer.began_seconds, answer.first_seconds
-        cost = AnswerCost(
+        if usage is None:
+            return earlier
+        now, total = asyncio.get_running_loop().time(), self._paid(answer, usage)
+        usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
+        since = earlier.waits_since or answer.began_seconds or now
+        return AnswerCost(
             earlier.usage.plus(usage),
-            earlier.seconds + (0.0 if began is None else now - began),
-            earlier.writing_seconds + (0.0 if first is None else now - first),
+            earlier.requests + 1,
+            earlier.seconds + now - since,
             (*earlier.others, answer.served.other_model),
+            usage,
+            now if answer.has_calls else None,
         )
-        self.services.turns.put(self._key, cost)
 
     async def cached_entries(self, plan: Plan, request: Request) -> int:
         """Return how many items of a request the provider is expected to have in its cache, were it sent now."""
@@ -464,6 +483,10 @@ class Spending:
             digests, origin.model, row_id, prices, rule, usage, was_read_once=False, sent_seconds=now_seconds
         )
 
+    def note_failure(self, error: Exception) -> None:
+        """Count what the call has failed by."""
+        self.services.note_failure(error, self.origin.model, self.payer.accounts)
+
     def note_summary(self, bill: Bill) -> None:
         """Have what a request for a summary has cost written into the ledger."""
         if bill.cost or bill.provider_cost:
@@ -473,43 +496,39 @@ class Spending:
 
     def last_line(self, answer: Answer) -> str:
         """Return the line about what the whole answer has cost, "" as long as it goes on, or for no line."""
-        items = answer.end.items if isinstance(answer.end, ResponseFinished) else ()
         cost = self.services.turns.get(self._key)
-        if cost is None or any(map(is_function_call, items)):
+        if self.settings.cost_line == "off" or cost is None or not cost.requests or answer.has_calls:
             return ""
-        if answer.error is None or answer.shown:  # what was refused may be sent otherwise, and go on
-            self.services.turns.put(self._key, AnswerCost())
-        usage, seconds = cost.usage, cost.writing_seconds
-        if not (usage.cost or usage.total_tokens):
-            return ""
-        input_name = "cost_input_cached" if usage.cached_tokens else "cost_input"
-        names = list[str]()
-        for other in filter(None, dict.fromkeys(cost.others)):
-            row = self.find(other)
-            names.append(row.name if row and row.id == other else other)
+        names = [*map(self.name_of, filter(None, dict.fromkeys(cost.others)))]
         parts = [
-            dollars(usage.cost, usage.provider_cost),
+            dollars(cost.usage.cost, cost.usage.provider_cost),
             *([notice("cost_answered_by", model=", ".join(names))] if names else []),
             *self._forecast(answer),
-            notice(input_name, tokens=usage.input_tokens, cached=usage.cached_tokens),
-            notice("cost_output", tokens=usage.output_tokens),
-            notice("cost_seconds", seconds=cost.seconds),
         ]
-        if seconds >= MEASURABLE_SECONDS and usage.output_tokens:
-            parts.append(notice("cost_speed", speed=usage.output_tokens / seconds))
         return notice("cost_line", line=notice("joined", lines=tuple(parts), separator=" · "))
+
+    def name_of(self, model_id: str) -> str:
+        """Return the name of a model, or its id where the catalogue does not have it itself."""
+        row = self.find(model_id)
+        return row.name if row and row.id == model_id else model_id
 
     def _forecast(self, answer: Answer) -> list[str]:
         """Say what the input of the next request will cost, now and once the cache is cold."""
         latest = self._latest()
         if self.settings.cost_line != "forecast" or latest is None or latest.usage is not answer.usage:
             return []
+        return self.next_cost()
+
+    def next_cost(self) -> list[str]:
+        """Say what the input of the chat's next request will cost, as a worker knows it that has sent the last one."""
+        if (latest := self._latest()) is None:
+            return []
         cached, cold = latest.next_input_cost(is_cached=True), latest.next_input_cost(is_cached=False)
         if not (latest.prices.are_known and cold):
             return []
-        if cold < cached * NOTABLE_SHARE:
-            return [notice("next_cost", cost=dollars(cached))]
         now_seconds = self.services.planner.memory.clock()
+        if cold < cached * NOTABLE_SHARE or latest.cached_until < now_seconds:
+            return [notice("next_cost", cost=dollars(cold if latest.cached_until < now_seconds else cached))]
         until = time_text(datetime.fromtimestamp(latest.cached_until, UTC), now_seconds, self.zone)
         return [notice("next_cost_until", cached=dollars(cached), cold=dollars(cold), when=until)]
 
@@ -585,12 +604,14 @@ class Spending:
         return False
 
 
+def answer_key(origin: RequestOrigin) -> bytes:
+    """Return the name of a message among those of all users."""
+    return cache_key(origin.user_id, f"{origin.chat_id}\n{origin.message_id}")
+
+
 def time_text(when: datetime, now_seconds: float, zone: str) -> str:
     """Write a time as a clock at the user shows it; in UTC, and marked as such, where the zone is not known."""
-    try:
-        local: tzinfo = ZoneInfo(zone) if zone else UTC
-    except (KeyError, ValueError, OSError):
-        local = UTC
+    local = find_zone(zone) or UTC
     there, now = when.astimezone(local), datetime.fromtimestamp(now_seconds, local)
     clock = f"{there:%H:%M}" if local is not UTC else f"{there:%H:%M} UTC"
     if there.date() == now.date():

@@ -8,13 +8,24 @@ yet. Two commands do something at once: one has summaries written, the other has
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from ..context.report import ChatRecord, ContextReport, context_text, report_context, reported_summaries
+from ..context.report import (
+    ChatCost,
+    ChatRecord,
+    ContextReport,
+    context_text,
+    cost_text,
+    report_context,
+    reported_summaries,
+)
+from ..context.spending import SpendingReport, spending_page, spending_text
 from ..conversation.conversation import Conversation
 from ..conversation.slash import (
+    COMMANDS,
     Aim,
     Command,
     Compact,
@@ -24,21 +35,24 @@ from ..conversation.slash import (
     Restore,
     SetAim,
     ShowContext,
+    ShowCost,
+    ShowSpending,
+    Unknown,
     commanded_aims,
     covers,
 )
-from ..history.reading import ANSWER_MARK
+from ..history.markers import ANSWER_MARK
 from ..money.prices import dollars
 from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..ports import Embed, Notice
 from ..responses.effects import TextDelta, answer_of
-from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
+from ..words.lines import ENGLISH, Language, Say, in_language, is_summarized, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
 
-_NAMES: Final = ("context", "compact", "restore", "discard", "aim")
-"""The commands that the help lists, each by the line `help_{name}`."""
+_SHOWN_OTHERWISE: Final = re.compile(r"(?<!\\)\$|(?<=^- \d)\.|(?<=^- \d\d)\.", re.MULTILINE)
+"""What the page would take for a formula: money twice in a paragraph. And for a list in a list: the day of a month."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -46,19 +60,23 @@ class CommandRunner:
     """Answers the commands of one call of the host.
 
     `model` is the name that users see, `only_draws` says that it does not write; `read_record` returns what is known of
-    the chat's requests, `page` draws a report as a page, a summary may take `wait_seconds`, and the user reads
-    `language`.
+    the chat's requests, `read_cost` what they have cost, `read_spending` what was spent in a period, `page` draws a
+    report as a page, a summary may take `wait_seconds`, the user reads `language`, and `problems` returns what is wrong
+    with settings, "" where nothing is.
     """
 
     fitter: Fitter
     channel: OutputChannel
     new_id: Callable[[], str]
     read_record: Callable[[Plan], Awaitable[ChatRecord]]
+    read_cost: Callable[[], Awaitable[ChatCost]]
     model: str
     wait_seconds: float
+    read_spending: Callable[[str], Awaitable[SpendingReport]]
     only_draws: bool = False
     page: Callable[[ContextReport, Say], str] | None = None
     language: Language = ENGLISH
+    problems: Callable[[], Awaitable[str]] | None = None
 
     async def answer(self, command: Command, conversation: Conversation) -> None:
         """Answer a command; its chat holds it as its last, and an empty question as its current turn.
@@ -69,7 +87,8 @@ class CommandRunner:
         started, mark, *_ = answer_of(ANSWER_MARK, item_id)
         await self.channel.put(started)
         await self.channel.put(mark)
-        text = in_language(await self._text(command, conversation), self.language)
+        said = in_language(await self._text(command, conversation), self.language)
+        text = _SHOWN_OTHERWISE.sub(r"\\\g<0>", said)
         await self.channel.put(TextDelta(0, 0, text))
         *_, finished, end = answer_of(f"{ANSWER_MARK}{text}", item_id)
         await self.channel.put(finished)
@@ -77,29 +96,44 @@ class CommandRunner:
 
     async def _text(self, command: Command, conversation: Conversation) -> str:
         match command:
-            case ShowContext():
-                text = await self._context(conversation)
+            case ShowContext() | Help():
+                return await self._with_problems(command, conversation)
+            case ShowCost() | ShowSpending():
+                return await self._spent(command)
             case Compact():
-                text = await self._compact(command, conversation)
+                return await self._compact(command, conversation)
             case Restore():
-                text = await self._restore(command, conversation)
+                return await self._restore(command, conversation)
             case Discard():
-                text = await self._discard(command, conversation)
+                return await self._discard(command, conversation)
+            case _:
+                return self._said(command, conversation)
+
+    def _said(self, command: SetAim | Misused | Unknown, conversation: Conversation) -> str:
+        """The answer to a command that nothing needs to be read for."""
+        match command:
             case SetAim(aim):
                 name = "aim_kept" if aim == self._aim(_before(conversation)) else "aim_set"
-                text = notice(name, aim=aim)
-            case Help():
-                text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
+                return notice(name, aim=aim)
             case Misused(name):
-                usage = notice(f"help_{name}" if name in _NAMES else "help_title")
-                text = notice("command_misused", name=name, usage=usage)
+                return notice("command_misused", name=name, usage=notice(f"help_{name}"))
+            case Unknown(name, nearest):
+                return notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
             case _:
                 assert_never(command)
-        return text
+
+    async def _with_problems(self, command: ShowContext | Help, conversation: Conversation) -> str:
+        """What was asked for, behind what is wrong with settings."""
+        if isinstance(command, Help):
+            text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
+        else:
+            text = await self._context(conversation)
+        problems = await self.problems() if self.problems else ""
+        return notice("joined", lines=(problems, text), separator="\n\n") if problems else text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
         yield from (notice("help_title"), "")
-        yield from (notice("list_item", line=notice(f"help_{name}")) for name in _NAMES)
+        yield from (notice("list_item", line=notice(f"help_{name}")) for name in COMMANDS)
         yield from ("", notice("help_aim_now", aim=self._aim(conversation)))
         if self.only_draws:
             yield from ("", notice("help_drawing"))
@@ -123,6 +157,22 @@ class CommandRunner:
             return context_text(report, say, folded=bool(page)), page
 
         text, page = await asyncio.to_thread(draw)  # a long chat takes longer than the event loop may wait
+        if page:
+            await self.channel.put(Embed(page))
+        return text
+
+    async def _spent(self, command: ShowCost | ShowSpending) -> str:
+        """What the chat has cost, or what was spent in a period."""
+        say = speaker(self.language)
+        if isinstance(command, ShowCost):
+            return cost_text(await self.read_cost(), say)
+        report = await self.read_spending(command.period)
+
+        def draw() -> tuple[str, str]:
+            page = spending_page(report, say) if self.page else ""
+            return spending_text(report, say, folded=bool(page)), page
+
+        text, page = await asyncio.to_thread(draw)
         if page:
             await self.channel.put(Embed(page))
         return text
@@ -155,11 +205,12 @@ class CommandRunner:
         return notice("sentences", first=line, second=cost_line)
 
     async def _show(self, line: Notice) -> None:
-        """Show a status line; one about a wait says how long that may take."""
+        """Show a line, but for what the answer itself says; one about a wait says how long that may take."""
         if not line.done:
             text = notice("compact_waiting", line=line.text, seconds=self.wait_seconds)
             line = replace(line, text=text)
-        await self.channel.put(line)
+        if not is_summarized(line.text):
+            await self.channel.put(line)
 
     async def _restore(self, command: Restore, conversation: Conversation) -> str:
         earlier = range(len(conversation.turns) - 1)

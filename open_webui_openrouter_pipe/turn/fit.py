@@ -18,7 +18,7 @@ from ..conversation.media import Family, family_of, holds_pdf
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded, ContextTooLong
 from ..money.audit import Bill, rejected_bill
-from ..money.prices import dollars
+from ..money.prices import Paid, dollars
 from ..planning.draft import EVICTING_STRATEGIES
 from ..planning.plan import CachedPrefix, Plan, Reduction, ReductionKind
 from ..planning.planner import (
@@ -40,6 +40,8 @@ LARGE_ITEMS: Final = 200
 LARGE_CHARACTERS: Final = 200_000
 """From here on a chat that was never counted takes longer than the event loop may wait (about 10 ms)."""
 
+NOTABLE_TOOL_TOKENS: Final = 2_000
+"""From here on an administrator is told what the host's built-in tools take."""
 SMALLER_SHARE: Final = 0.75
 """Of a rejected request's tokens: what the next attempt may have, before it is shortened to well below that."""
 
@@ -93,6 +95,8 @@ class FitTerms:
     """Whether the audit has a row for each request; the host's tasks are not turns of a chat."""
     calibrates: bool = True
     """Whether bills may calibrate the counts: they are for the input alone, to which plugins would add."""
+    names_costs: bool = True
+    """Whether the line about summaries says what they have cost."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -119,6 +123,13 @@ class Fitter:
             self.services.record(self.origin, rejected_bill(self.terms.model.id, overflow))
             raise
         await self.report(conversation, fitted, notify, known=known)
+        if (
+            self.origin.is_admin
+            and self.origin.chat_id
+            and len(conversation.turns) == 1
+            and self.terms.recorded
+        ):
+            await self._report_tools(fitted, notify)
         return fitted
 
     async def preview(self, conversation: Conversation) -> Plan:
@@ -138,8 +149,7 @@ class Fitter:
         """Show the user what the request lacks and the chat's last one did not, and last of all the `reason` for it.
 
         `known` are the kinds that the user was informed of otherwise. A worker that knows nothing of the chat shows
-        everything, because nobody else may have shown it. The page shows the beginning of the last line alone, until
-        one unfolds the others.
+        everything, because nobody else may have shown it.
         """
         # a chat without an id is known by its first turn; the host's tasks are not the chat's requests
         chat = self.origin.chat_id.encode() or b"".join(turn.chain for turn in conversation.turns[:1])
@@ -147,9 +157,16 @@ class Fitter:
         new = self.services.memory.new_reductions(key, fitted.reductions) if self.terms.recorded else ()
         lines = [_lacking(each, fitted) for each in new if each.kind not in known]
         if reason:
-            lines[-1:] = [notice("sentences", first=lines[-1], second=reason) if lines else reason]
+            lines.append(reason)
         for line in lines:
             await notify(Notice(line))
+
+    async def _report_tools(self, fitted: Plan, notify: Show) -> None:
+        """Say once in a chat what it costs that nobody has switched the host's tools off."""
+        if (tokens := fitted.optional_tool_tokens) >= NOTABLE_TOOL_TOKENS:
+            lines = {"built-in tools": notice("builtin_tools", tokens=about(tokens))}
+            for line in self.services.memory.new_lines(self.origin.user_id, self.origin.chat_id, lines):
+                await notify(Notice(line))
 
     async def _fit(self, conversation: Conversation, notify: Show) -> tuple[Plan, Collection[ReductionKind]]:
         """Plan once; and once more after required summaries have been written, with those that arrived.
@@ -175,7 +192,8 @@ class Fitter:
         fitted = await self._plan(conversation, model, arrived)
         if fitted.required_summaries:  # real sizes have moved what is summarized
             fitted = await self._plan(conversation, model, replace(arrived, if_missing="skip"))
-        await notify(_summarized(before_tokens, fitted, batch))
+        shown = batch if self.terms.names_costs else replace(batch, paid=Paid())
+        await notify(_summarized(before_tokens, fitted, shown))
         return fitted, ["summarized"] if batch.summaries else []
 
     def prefetch(self, sent: Plan) -> None:

@@ -22,8 +22,6 @@ from ..planning.plan import Reduction
 MOST_CHATS: Final = 1_024
 MOST_REQUESTS: Final = 8
 """Of each chat, the last answers: one may be written anew, or beside others by other models."""
-MOST_ANSWERS: Final = 2_000
-"""More than a worker writes at once."""
 LOG_SECONDS: Final = 24 * 60 * 60.0
 """A cause is logged once in so long."""
 MISSES_BEFORE_LOG: Final = 3
@@ -71,7 +69,6 @@ class Memory:
     """The messages to whose price their user has agreed."""
     declined: SeenOnce = field(default_factory=SeenOnce)
     """The chats whose last message was declined: no task is to be run for it."""
-    _important: ContentCache[list[str]] = field(default_factory=lambda: ContentCache(MOST_ANSWERS))
     _lacking: ContentCache[tuple[Reduction, ...]] = field(default_factory=ContentCache)
     """What the last request of each chat lacked, and its user was therefore informed of."""
     _sent: ContentCache[tuple[LastRequest, ...]] = field(default_factory=lambda: ContentCache(MOST_CHATS))
@@ -80,13 +77,6 @@ class Memory:
     """By cause: when it was last logged, and its requests and dollars since."""
     _misses: ContentCache[tuple[float, int]] = field(default_factory=lambda: ContentCache(MOST_CHATS))
     """By model: when it was last logged, and how many requests in a row have missed the cache."""
-
-    def important_lines(self, user_id: str, message_id: str) -> list[str]:
-        """Return where the important lines of an answer are gathered, over all its calls; without an id, of this one.
-
-        The host calls anew after each round of its tools.
-        """
-        return self._important.get_or_compute(cache_key(user_id, message_id), list) if message_id else []
 
     def new_lines(self, user_id: str, chat_id: str, lines: Mapping[str, str]) -> list[str]:
         """Remember lines about a chat by their names; return those of names that were not met in it before."""

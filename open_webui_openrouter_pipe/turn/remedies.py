@@ -27,11 +27,12 @@ _NO_REASONING_NEEDED: Final = "openai"
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How a request is sent: whether the model may think, and whether earlier turns are sent `in_words` alone."""
+    """How a request is sent: whether the model may think, earlier turns `in_words` alone, and whether with tools."""
 
     thinks: bool = True
     in_words: bool = False
     may_shorten: bool = True
+    with_tools: bool = True
 
 
 def may_be_too_long(error: ProviderError, tokens: int, limit_tokens: int) -> bool:

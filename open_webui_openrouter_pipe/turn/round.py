@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar, cast
 
 from ..errors import PipeError, StreamBroken
 from ..ports import (
     WAITED,
+    AnswerCost,
     Artifact,
     ArtifactStore,
     Downloads,
@@ -26,6 +27,7 @@ from ..ports import (
     other_model,
 )
 from ..responses.effects import (
+    TEXT_KINDS,
     UNKNOWN,
     Effect,
     ItemAmended,
@@ -79,6 +81,22 @@ def search_lines(output: Output) -> Iterator[Notice]:
         yield Notice(notice(lines[0]), done=False)
     elif lines:
         yield Notice(_result(item, lines[1]))
+
+
+def waiting_line(latest: Output | None, seconds: float) -> Notice:
+    """Return the line about a silence of so many seconds, by the output before it: what is known of the reason."""
+    match latest:
+        case Notice(text, done=False):
+            reason = text
+        case ItemStarted(item=item) if lines := kind_of(item["type"]).lines:
+            reason = notice(lines[0])
+        case ItemStarted(item=item) if is_reasoning(item):
+            reason = notice("waiting_thinking")
+        case TextDelta(kind=kind) if TEXT_KINDS[kind].item_type == "reasoning":
+            reason = notice("waiting_thinking")
+        case _:
+            reason = notice("waiting_model")
+    return Notice(notice("waiting", line=reason, seconds=seconds), done=False)
 
 
 def _result(item: Mapping[str, Any], unknown: str) -> str:
@@ -146,6 +164,11 @@ class Answer:
         return self.end.served if self.end else UNKNOWN
 
     @property
+    def has_calls(self) -> bool:
+        """Whether the response has ended with calls, so that another request follows."""
+        return isinstance(self.end, ResponseFinished) and any(map(is_function_call, self.end.items))
+
+    @property
     def ended_turn(self) -> bool:
         """Whether the answer is complete, and no call awaits its result."""
         is_complete = isinstance(self.end, ResponseFinished) and self.end.status == "completed"
@@ -178,6 +201,10 @@ class Round:
     reported: SeenOnce
     find: FindModel = lambda _: None
     own: OwnCalls = field(default_factory=OwnCalls)
+    cost: Callable[[Answer, Usage | None], AnswerCost] | None = None
+    """Returns what the whole answer has cost, with the request that ends."""
+    report: Callable[[], Awaitable[None]] | None = None
+    """Says what the request lacks, once there is an answer that lacks it."""
     answer: Answer = field(default_factory=Answer)
     _open: dict[int, Item] = field(default_factory=dict)
     """The items that were started at the host and are not finished there."""
@@ -244,6 +271,7 @@ class Round:
                 await self._finish(effect)
             case ResponseFailed():  # what led to nothing is not kept: no provider would take it back
                 self.answer.end = effect = self._named(effect)
+                await self._tell_cost()
                 await self.channel.put(effect)
                 error = self.responses.explain(effect.failure)
                 error.generation_id = effect.response_id or ""
@@ -256,7 +284,14 @@ class Round:
         other = other_model(self.recorder.origin.model, end.served.model, self.find)
         return replace(end, served=replace(end.served, other_model=other)) if other else end
 
+    async def _tell_cost(self) -> None:
+        """Before the end of a response: with that, the host takes its usage."""
+        if self.cost:
+            await self.channel.put(self.cost(self.answer, self.answer.usage))
+
     async def _start(self, effect: ItemStarted) -> None:
+        if self.report and not self.answer.shown:
+            await self.report()
         self.answer.shown = True
         if is_message(effect.item):
             self.recorder.phase = as_text(effect.item.get("phase"))
@@ -308,7 +343,22 @@ class Round:
                 await self.channel.put(answered)
             answer.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
         answer.items = items
+        if other := unexpected_model(self.recorder.origin.model, effect.served.other_model):
+            row, chat_id = self.find(other), self.recorder.origin.chat_id
+            if self.reported.add(user_id, [f"{chat_id}\nanswered by {other}"]):
+                await self.channel.put(Notice(notice("answered_by_other", model=row.name if row else other)))
+        await self._tell_cost()
         await self.channel.put(RoundEnded(effect.usage) if answer.goes_on else replace(effect, items=items))
+
+
+def unexpected_model(asked: str, other: str) -> str:
+    """Return the model that has answered in place of one that was asked for by its name; "" behind routers and presets.
+
+    A variant is its model.
+    """
+    name = asked.partition(":")[0]
+    is_router = name.startswith(("openrouter/", "~", "@")) or "@preset/" in name
+    return "" if is_router or other.partition(":")[0] == name else other
 
 
 def _is_answer(item: Item) -> bool:

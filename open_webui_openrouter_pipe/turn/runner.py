@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation
@@ -24,6 +25,7 @@ from ..history.steady import SteadyPrompt, steady_prompt
 from ..history.turn import BuiltHistory
 from ..money.prefix import Announced
 from ..planning.plan import Plan
+from ..planning.recall import without_tools
 from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
 from ..responses.items import Item
 from ..words.lines import notice
@@ -170,8 +172,12 @@ class TurnRunner:
     """Whether something is attached to the message that is answered, so that it cannot be a command."""
     slot: AbstractAsyncContextManager[Away | None] = field(default_factory=nullcontext)
     """Entered before the answer begins: a place among the requests that may run, which a question leaves to others."""
+    builtin_tools: frozenset[str] = frozenset()
+    """Names of the host's own tools, which a request can do without."""
     quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the calls in texts that their models wrote as text; None where that is not known."""
+    name_chat: Callable[[], object] | None = None
+    """Begins to name a chat by its first message that is no command; None where it has no name."""
     shown_from_seconds: float = 1.0
     """A wait for the attachments that is shorter is hardly noticed."""
 
@@ -183,6 +189,7 @@ class TurnRunner:
                     self.spending.away = away
                 await self._answer()
         except Exception as error:  # noqa: BLE001 - the last one, reported to the log and to the user
+            self.spending.note_failure(error)
             await self.channel.put(report_failure(error, for_admin=self.origin.is_admin))
         finally:
             self.channel.close()
@@ -195,6 +202,10 @@ class TurnRunner:
             conversation = await self._with_attachments(self._build(history, loaded, steady))
             await self.commands.answer(history.asked, conversation)
             return
+        if self.name_chat and history.commands and len(history.turns) == 1:
+            turn = f"{self.origin.chat_id}\n{self.origin.message_id}\nname"
+            if self.memory.tried.add(self.origin.user_id, [turn]):  # once, in a turn of several rounds
+                self.name_chat()
         messages = len(self.messages)
         while True:
             built, answer = await self._ask(history, loaded, steady)
@@ -236,10 +247,19 @@ class TurnRunner:
         built = self._build(history, loaded, steady, strip_reasoning=without)
         conversation = await self._with_attachments(built)
         await self._report_missing(built, loaded)
+        toolless = f"{self.origin.chat_id}\n{self.origin.model}\nwithout tools"
         how = Sending(
-            not tried.contains(user_id, f"{turn}thinks no more"), tried.contains(user_id, f"{turn}in words")
+            not tried.contains(user_id, f"{turn}thinks no more"),
+            tried.contains(user_id, f"{turn}in words"),
+            with_tools=not (tried.contains(user_id, toolless) and self._can_do_without_tools()),
         )
         answer = refused = await self._send(built, conversation, how)
+        error = _refusal(answer) if answer.error else None
+        if error and error.remedy == "tools" and how.with_tools and self._can_do_without_tools():
+            await self.channel.put(Notice(notice("asked_without_tools")))
+            how = replace(how, with_tools=False)
+            answer = refused = await self._send(built, conversation, how)
+            tried.add(user_id, [toolless])
         if answer.error is None:
             return built, answer
         if (
@@ -271,6 +291,11 @@ class TurnRunner:
             answer = await self._send(built, conversation, replace(how, in_words=True, may_shorten=False))
             tried.add(user_id, [f"{turn}in words"] if message_id and not _has_failed(answer) else ())
         return built, refused if _has_failed(answer) else answer
+
+    def _can_do_without_tools(self) -> bool:
+        """Whether all functions are the host's own, or ours."""
+        tools = without_tools(without_tools(self.fitter.terms.tools), self.builtin_tools)
+        return not any(tool.get("type") == "function" for tool in tools)
 
     def _may_try(self, error: ProviderError, what: str) -> bool:
         """Whether to try something in a turn, both in `what`: what is not known to help is tried once."""
@@ -367,15 +392,21 @@ class TurnRunner:
                 return answer
             if smaller := await fitter.refit_smaller(conversation, plan, counted):
                 reason = notice("context_shortened" if counted else "asked_shorter")
-                await fitter.report(conversation, smaller, self.channel.put, reason=reason)
-                again = await self._run_round(smaller, built, conversation, how)
+                await self.channel.put(Notice(reason, done=False))
+                report = partial(fitter.report, conversation, smaller, self.channel.put, reason=reason)
+                again = await self._run_round(smaller, built, conversation, how, report)
                 return answer if _has_failed(again) else again
         if answer.ended_turn:
             fitter.prefetch(plan)
         return answer
 
     async def _run_round(
-        self, plan: Plan, built: BuiltHistory, conversation: Conversation, how: Sending
+        self,
+        plan: Plan,
+        built: BuiltHistory,
+        conversation: Conversation,
+        how: Sending,
+        report: Callable[[], Awaitable[None]] | None = None,
     ) -> Answer:
         request = self.ports.requests.build(
             plan.items, plan.marks, omitted_tools=plan.absent_tools, thinks=how.thinks
@@ -384,6 +415,9 @@ class TurnRunner:
             items = in_words(request.body["input"], plan.marks.current)
             request = replace(request, body={**request.body, "input": items})
         own = self.recall.of_round(conversation, plan)
+        if not how.with_tools:
+            body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
+            request = replace(request, body=body)
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
         origin, ports = self.origin, self.ports
@@ -398,9 +432,11 @@ class TurnRunner:
             self.memory.reported,
             ports.find,
             own,
+            self.spending.cost_so_far if origin.message_id else None,
+            report,
         )
         answer = round_.answer
-        answer.is_as_planned = not how.in_words
+        answer.is_as_planned = how.with_tools and not how.in_words
         announced = Announced(
             new_prompt=bool(built.steady and built.steady.change == "new"),
             drops_reasoning=self.persistence.reasoning == "disabled" or built.has_passing_reasoning,

@@ -77,6 +77,12 @@ LANGUAGES: Final = MappingProxyType(
 _TRADITIONAL: Final = frozenset({"hant", "hk", "mo", "tw"})
 """Subtags of Chinese in traditional characters, of which there is no file."""
 
+WEIGHTS: Final = (
+    (3, ("lacking_omitted", "lacking_clipped", "lacking_shortened", "not_summarized", "summarized")),
+    (2, ("lacking_", "artifact", "attachment", "document", "image")),
+)
+"""By the beginnings of names: what is lost of the chat, then of its tools, files and stored items; all else is 1."""
+
 Say: TypeAlias = Callable[..., str]
 """Returns the line of a name with its values, as `notice` does."""
 
@@ -121,9 +127,19 @@ def admin_notice(name: str, /, **values: object) -> str:
     return notice(f"{name}.admin" if f"{name}.admin" in ENGLISH.lines else name, **values)
 
 
-def is_important(text: str) -> bool:
-    """Whether the line says that something is lost, cut, or not as the user wants it."""
-    return not (isinstance(text, Line) and text.name in ENGLISH.routine)
+def weight(text: str) -> int:
+    """How much the line matters: 0 for waits and what went well; most where turns of the chat do not arrive."""
+    if not isinstance(text, Line):
+        return 1
+    if text.name in ENGLISH.routine:
+        return 0
+    return next((number for number, names in WEIGHTS if text.name.startswith(names)), 1)
+
+
+def listed(lines: Iterable[str]) -> str:
+    """Return lines as a list, "" for none."""
+    items = [notice("list_item", line=line) for line in lines]
+    return notice("joined", lines=items, separator="\n") if items else ""
 
 
 def is_disclosure(text: str) -> bool:
@@ -131,9 +147,19 @@ def is_disclosure(text: str) -> bool:
     return isinstance(text, Line) and text.name == "recorded"
 
 
+def names_model(text: str) -> bool:
+    """Whether the line says which model has answered."""
+    return isinstance(text, Line) and text.name == "answered_by_other"
+
+
 def is_cost(text: str) -> bool:
     """Whether the line says what an answer has cost."""
     return isinstance(text, Line) and text.name == "cost_line"
+
+
+def is_summarized(text: str) -> bool:
+    """Whether the line says what summaries have made of a chat, and nothing went wrong."""
+    return isinstance(text, Line) and text.name in {"summarized", "summarized_cost"}
 
 
 def without_button(text: str) -> str:

@@ -11,7 +11,7 @@ import base64
 import json
 import re
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,20 +52,23 @@ class Function:
     """How a function is called in Open WebUI, and the module of the package that has its `Pipe`.
 
     `id` is part of the id of every model that it offers. `entry` is a path inside the package, empty for the package.
+    Of all texts beside the modules it may need only those `lines` of the languages, by the beginnings of their names.
     """
 
     id: str
     title: str
     description: str
     entry: str = ""
+    lines: tuple[str, ...] = ()
 
 
 PIPE = Function("openrouter", "OpenRouter", "Every OpenRouter model, over the Responses API")
 MAINTENANCE = Function(
     "openrouter_maintenance",
     "OpenRouter maintenance",
-    "Moves chats to the function openrouter, and removes what it leaves behind",
+    "Moves chats to the function openrouter, updates it, and removes what it leaves behind",
     ".maintenance.pipe",
+    ("help_", "switch_", "singular "),
 )
 
 
@@ -102,11 +105,17 @@ def read_package(directory: Path, links: Mapping[str, str] | None = None) -> Pac
     return Package(directory.name, version[1], files, links or {})
 
 
-def part_of(package: Package, entry: str) -> Package:
-    """The modules that one of the package's needs, as a package of its own; `entry` as in `Function`.
+def part_of(package: Package, function: Function) -> Package:
+    """The modules that a function needs, as a package of its own.
 
-    The other files of their folders come with them. The package's own `__init__`, which imports everything, is omitted.
+    The other files of their folders come with them, or the function's lines of these. The package's own `__init__`,
+    which imports everything, is omitted. Without an entry it is everything but the maintenance function, which has a
+    file of its own.
     """
+    if not (entry := function.entry):
+        folder = MAINTENANCE.entry.strip(".").partition(".")[0]
+        files = {path: text for path, text in package.files.items() if not path.startswith(f"{folder}/")}
+        return replace(package, files=files)
     needed: dict[str, str] = {"__init__.py": '"""Part of a package."""\n'}
     waiting = [_path_of(package, entry.strip(".").split("."))]
     while waiting:
@@ -115,11 +124,18 @@ def part_of(package: Package, entry: str) -> Package:
             needed[path] = package.files[path]
             waiting += _imported_modules(package, path)
     folders = {path.rpartition("/")[0] for path in needed}
-    needed |= {
+    texts = {
         path: text
         for path, text in package.files.items()
         if not path.endswith(".py") and path.rpartition("/")[0] in folders
     }
+    if function.lines:
+        kept = {
+            path: "".join(line for line in text.splitlines(keepends=True) if line.startswith(function.lines))
+            for path, text in texts.items()
+        }
+        texts = {path: text for path, text in kept.items() if text}
+    needed |= texts
     name = package.name + entry.rpartition(".")[0].replace(".", "_")
     return Package(name, package.version, needed, package.links)
 

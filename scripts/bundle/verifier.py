@@ -60,7 +60,7 @@ def verify(text: str, package: Package) -> Verdict:
     expected = write(Package(name, version, files), function).replace(digest, built)
     if _meaning(statements) != _meaning(ast.parse(expected).body):
         faults += ("what stands around its files is not what this version of scripts/build writes",)
-    ours = builder.part_of(package, entry) if entry else package
+    ours = builder.part_of(package, function)
     paths = sorted({*files, *ours.files})
     differing = tuple(path for path in paths if files.get(path) != ours.files.get(path))
     return Verdict(version, digest, len(files), faults, differing)

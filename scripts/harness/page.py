@@ -20,6 +20,7 @@ from typing import Any, cast
 import httpx
 
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import Files
 from open_webui_openrouter_pipe.store.database import Database
@@ -128,8 +129,8 @@ class Answer:
 
     @property
     def notices(self) -> list[str]:
-        """The status lines."""
-        return [data["description"] for data in self._data_of("status")]
+        """The lines about the answer, in it and above it, in the order in which they came."""
+        return [line for event in self.events for line in _lines_of(event)]
 
     @property
     def pictures(self) -> list[str]:
@@ -163,6 +164,9 @@ class Page:
         self.attached: Sequence[Json] = ()
         """To the first message."""
         self.parameters: Mapping[str, Any] = {}
+        self.builtin_tools: Sequence[str] = ()
+        """Those of the tools that are the host's own."""
+        self.metadata: Mapping[str, Any] = {}
         self.max_rounds = _MAX_ROUNDS
         """Of a question."""
         self.turns: list[tuple[str, Answer]] = []
@@ -223,10 +227,14 @@ class Page:
             elif "event" not in event:
                 output = reduced(output, json.loads(json.dumps(event)))
                 answer.output = [*earlier, *output]
+                if line := failure_of(event.get("item") or {}):
+                    answer.error, answer.reference = split_reference(line)
             yield event
 
     async def _call(self, body: Json, task: str | None = None) -> Any:
-        metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
+        metadata: Json = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
+        metadata["tools"] = {name: {"type": "builtin"} for name in self.builtin_tools}
+        metadata |= self.metadata
         return await self._pipe.pipe(body, __user__=self.user, __metadata__=metadata, __task__=task)
 
     async def _round(self, answer: Answer) -> None:
@@ -263,7 +271,7 @@ def reduced(output: list[Json], event: Json) -> list[Json]:
     """The items after one native event, by Open WebUI's own rules."""
     kind, index = event["type"], event.get("output_index", 0)
     if kind == "response.completed":
-        return event["response"]["output"] or output
+        return event["response"].get("output") or output
     if kind == "response.output_item.added":
         return [*output[:index], event["item"], *output[index:]]
     if kind == "response.output_item.done":
@@ -274,6 +282,26 @@ def reduced(output: list[Json], event: Json) -> list[Json]:
     if kind == "response.function_call_arguments.delta":
         item["arguments"] += event["delta"]
     return output
+
+
+def _lines_of(event: Json) -> list[str]:
+    status = event.get("event", {})
+    if status.get("type") == "status" and not status["data"].get("hidden"):
+        return [status["data"]["description"]]
+    is_added = event.get("type") == "response.output_item.added"
+    return lines_in(event["item"]) if is_added and FAILED not in event["item"] else []
+
+
+def lines_in(item: Json) -> list[str]:
+    """The lines about an answer that an item has, as plain text."""
+    paragraphs = item["content"][0]["text"].split("\n>\n") if item["type"] == NOTICE else []
+    plain = [re.sub(r"\[[^\]]*\]\(([^)]*)\)", r"\1", each.removeprefix("> ")) for each in paragraphs]
+    return [re.sub(r"\\(?=[\W_])", "", each) for each in plain]
+
+
+def failure_of(item: Json) -> str:
+    """The line of the error that an item of an answer is, "" for any other."""
+    return "".join(lines_in(item)) if FAILED in item else ""
 
 
 def _text_of(item: Json) -> str:

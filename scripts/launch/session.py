@@ -65,7 +65,9 @@ def _start(options: Namespace, say: Progress, servers: contextlib.ExitStack) -> 
         models = install(admin, content, **valves)
     say(f"ready, with {len(models)} models of the pipe")
     print(
-        f"\n  {address.url}\n  email     {login.email}\n  password  {login.password}\n\nCtrl-C stops it.",
+        f"\n  {address.url}\n  email     {login.email}\n  password  {login.password}\n\n"
+        "New chats begin with the first model until one is chosen for all: Admin Panel, Settings, Models, the menu of\n"
+        "the model, Set as Selected Model.\n\nCtrl-C stops it.",
         flush=True,
     )
     return programs

@@ -20,7 +20,7 @@ from open_webui_openrouter_pipe.settings import Settings, read_settings
 from open_webui_openrouter_pipe.store.kept import SealedSummaries
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.turn.recorder import generate_item_id
-from open_webui_openrouter_pipe.valves import Valves
+from open_webui_openrouter_pipe.valves import UserValves, Valves
 from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords, as_messages, split_reference
@@ -28,14 +28,13 @@ from tests.support.audited import audited
 from tests.support.long_chats import words
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from pathlib import Path
 
     from open_webui_openrouter_pipe.host.call import Call
     from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.ports import Output
     from open_webui_openrouter_pipe.summaries.summary import Summary
-    from open_webui_openrouter_pipe.valves import UserValves
     from open_webui_openrouter_pipe.words.lines import Language
     from scripts.standin import StandIn
 
@@ -45,9 +44,9 @@ LATE = {"model": "standin/small", "SUMMARY_AHEAD_RATIO": 1.0}
 
 
 def settings(standin: StandIn, user: UserValves | None = None, /, **valves: Any) -> Settings:
-    """Settings for the stand-in, with these valves of the administrator and the user."""
+    """Settings for the stand-in, with these valves of the administrator and the user, who by default sees all lines."""
     fixed = {"API_KEY": "sk-or-test", "BASE_URL": standin.base_url, "COST_LINE": "off"}
-    return read_settings(Valves(**{**fixed, **valves}), user)
+    return read_settings(Valves(**{**fixed, **valves}), user or UserValves(STATUS_LINES="all"))
 
 
 class Broken(httpx.AsyncHTTPTransport):
@@ -119,6 +118,7 @@ class Chat:
     asks: Callable[[str, str], Awaitable[bool | None]] | None = None
     language: Language | None = None
     """That of the page."""
+    names: Callable[[], Coroutine[Any, Any, None]] | None = None
 
     def call(self, *, task: str | None = None, **parameters: Any) -> Call:
         """What the host passes for the messages so far, or for a task about them."""
@@ -131,7 +131,7 @@ class Chat:
         ids = {"chat_id": self.chat_id, "message_id": None if task else f"message-{len(self.messages)}"}
         user = {"id": self.user_id, "role": self.role}
         call = read_call(body, user=user, metadata={**ids, **self.metadata}, task=task, ask=self.asks)
-        return replace(call, language=self.language)
+        return replace(call, language=self.language, name_chat=self.names)
 
     async def ask(self, text: str, **parameters: Any) -> Answer:
         """Send a question, with these parameters in its body, and return the whole answer."""
@@ -149,7 +149,7 @@ class Chat:
             marked=tuple(
                 ulid for output in outputs if isinstance(output, StoredMarkers) for ulid in output.ids
             ),
-            notices=tuple(output.text for output in outputs if isinstance(output, Notice)),
+            notices=tuple(output.text for output in outputs if isinstance(output, Notice) and output.text),
             error=next(
                 (split_reference(output.message)[0] for output in outputs if isinstance(output, Failed)), None
             ),

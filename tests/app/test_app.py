@@ -53,7 +53,7 @@ async def test_a_user_sets_no_parameter_that_the_administrator_does_not_allow(
         await new_chat(**valves, role="admin").ask("four", **wanted)
     names = {"provider", "models", "service_tier"}
     bodies = [{name: each.body[name] for name in names & set(each.body)} for each in standin.responses]
-    line = "Omitted from your requests, since the administrator does not allow users to set it: models, provider."
+    line = "Not sent, since only administrators may set it: models, provider."
     permitted = {"provider": {"zdr": True}, "models": ["openai/gpt-4o"], "service_tier": "flex"}
     as_admin = {name: wanted[name] for name in names}
     assert bodies == [permitted, permitted, {"provider": {"zdr": True}}, as_admin]
@@ -132,7 +132,7 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
         answer = await new_chat().ask("two")
     tables = [each.split("openrouter_pipe_")[1].split()[0] for each in statements]
     assert (len(answer.marked), tables.count("artifact")) == (1, 1)
-    assert {*tables} == {"artifact", "audit", "calibration", "ledger", "spending"}
+    assert {*tables} == {"artifact", "audit", "calibration", "ledger", "usage"}
 
 
 async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: StandIn) -> None:
@@ -160,7 +160,7 @@ async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: S
     assert (body["session_id"], body["prompt_cache_key"]) == (key, key)
 
 
-OMITTED = "Built-in tools of Open WebUI omitted to fit the model's window: {}, about "
+OMITTED = "Built-in tools left out for want of room: {}, about "
 
 
 def functions(name: str, count: int, sentences: int) -> list[dict[str, Any]]:
@@ -219,7 +219,7 @@ async def test_a_busy_provider_is_waited_for_and_shown(new_chat: NewChat, standi
     answer = await new_chat(model="standin/script").ask("one")
     assert (answer.error, [request.status for request in standin.responses]) == (None, [429, 200])
     assert answer.notices[0].startswith("The provider is busy; trying again in 2 s (2 of 3)")
-    assert answer.notices[-1] == "Asked again (2 of 3)."
+    assert answer.notices[-1] == "Asked again (2 of 3)..."
 
 
 async def test_a_refused_parameter_and_a_refused_effort_are_said(new_chat: NewChat, standin: StandIn) -> None:
@@ -270,3 +270,21 @@ def test_a_proxy_that_the_environment_names_is_used(monkeypatch: pytest.MonkeyPa
     assert not has_proxy()
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     assert has_proxy()
+
+
+async def test_what_a_model_does_not_take_is_told_once_in_a_chat(tmp_path: Path, standin: StandIn) -> None:
+    """Each request of an answer, and of later ones, is refused and asked again; a task's tells nobody."""
+    refusal = 'error=400 message="max_tokens is too large."'
+    async with app_on(tmp_path) as app:
+        new_chat = NewChat(app, standin)
+        chat = new_chat(role="admin")
+        seen = []
+        for each in (chat, chat, new_chat(role="admin")):
+            standin.script(refusal)
+            task = [{"role": "user", "content": "### Task: a title"}]
+            call = each.call(task="title_generation", messages=task, max_tokens=9000)
+            assert [output async for output in app.answer(call, each.settings)]
+            standin.script(refusal)
+            seen.append((await each.ask("Hello", max_tokens=9000)).notices)
+    line = "The model does not take the parameter max_output_tokens; asked again without it."
+    assert seen == [(line,), (), (line,)]

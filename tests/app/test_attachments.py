@@ -15,6 +15,7 @@ from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Page, PipeInProcess
 from scripts.standin.drawing import COLOURS, frame_colour, middle_colour
 from tests.app.chat import NewChat, app_on, sent, settings
+from tests.media.test_kinds import package
 from tests.support.files import PICTURES, FakeFiles, data_url
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-PDF, ARCHIVE = b"%PDF-1.4\n%%EOF", b"PK\3\4" + bytes(30)
-FILES = {"pdf": PDF, "zip": ARCHIVE, "scan": ARCHIVE}
-NOT_READ = "this model does not read files of the type application/zip"
+PDF, ARCHIVE = b"%PDF-1.4\n%%EOF", package("a.txt")
+FILES = {"pdf": PDF, "zip": ARCHIVE, "scan": ARCHIVE, "binary": b"\1\2\0", "cut": b"%PDF-1.4\n"}
+NOT_READ = "this model does not read archives"
 EXCERPTS = f"reaches this model in excerpts by Open WebUI: {NOT_READ}."
 DRAWING, PICTURES_ONLY, SILENT = "standin/drawing", "standin/pictures-only", "standin/text-only"
 
@@ -73,14 +74,16 @@ async def test_what_the_model_does_not_read_stays_with_the_host(
     async with app_on(tmp_path, **host_with(FILES, is_available=is_available)) as app:
         first, second = (NewChat(app, standin)() for _ in range(2))
         answers = [await chat.ask("?") for chat in (first, first, second)]
-    lines = (f"zip ! {EXCERPTS}", f"scan ! {scan}")
-    assert [(answer.notices, answer.error) for answer in answers] == [
-        (lines, None),
-        ((), None),
-        (lines, None),
+    binary = "binary ! was not sent: no model can read it; attach text, a PDF or an image."
+    cut = "reaches this model in excerpts by Open WebUI: the file is damaged."
+    lines = (f"zip ! {EXCERPTS}", f"scan ! {scan}", binary, f"cut ! {cut}")
+    assert [(sorted(answer.notices), answer.error) for answer in answers] == [
+        (sorted(lines), None),
+        ([], None),
+        (sorted(lines), None),
     ]
     sent = [[part["type"] for part in each.body["input"][0]["content"]] for each in standin.responses]
-    assert sent == [["input_text", "input_file", *note]] * 3
+    assert sent == [["input_text", "input_file", *note, "input_text"]] * 3
 
 
 async def test_that_a_model_reads_no_images_is_said_once(new_chat: NewChat) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
 from tests.app.chat import LATE, NewChat, app_on, stored_summaries
 from tests.support.long_chats import (
     input_texts,
@@ -35,15 +36,16 @@ def standin(byte_standin: StandIn) -> StandIn:
 
 
 async def test_a_summary_is_written_when_it_is_commanded(long_chat: NewChat, standin: StandIn) -> None:
-    """The answer says what it did and cost; the next request holds it, and writes no other."""
+    """The answer says once what it did and cost; the next request holds it, and writes no other."""
     chat = long_chat().grow(TURNS)
-    answer = await chat.ask("/compact the numbers")
+    answer = await chat.ask("/summarize the numbers")
     assert answer.error is None
     assert answer.text.startswith(
         f"{ANSWER_MARK}The chat is summarized up to turn 18: the next request has about "
     )
     assert "The summaries cost $" in answer.text
     assert answer.notices[0].endswith(" This takes up to 60 seconds.")
+    assert not any("Summarized" in line for line in answer.notices)
     assert all(wish("the numbers") in input_texts(each)[-1] for each in standin.responses)
     await chat.ask_next()
     sent = last_request(standin)
@@ -58,18 +60,18 @@ def wish(text: str) -> str:
 
 async def test_a_summary_is_written_again_to_keep_something(long_chat: NewChat, standin: StandIn) -> None:
     """A branch uses those of another one, until they are not as the user wants them."""
-    await long_chat().grow(TURNS).ask("/compact")
+    await long_chat().grow(TURNS).ask("/summarize")
     chat = long_chat().grow(TURNS)
-    assert "existed already and cost nothing" in (await chat.ask("/compact")).text
+    assert "existed already and cost nothing" in (await chat.ask("/summarize")).text
     assert len(standin.responses) == 2
-    again = (await chat.ask("/compact the names")).text
+    again = (await chat.ask("/summarize the names")).text
     assert again.startswith(f"{ANSWER_MARK}The chat is summarized up to turn 18")
     assert wish("the names") in input_texts(standin.responses[-1])[-1]
 
 
 async def test_a_summary_of_omitted_turns_is_smaller_than_what_stood_for_them(long_chat: NewChat) -> None:
     """The answer compares the request with the one that had no room for these turns."""
-    answer = await long_chat().grow(120).ask("/compact the names")
+    answer = await long_chat().grow(120).ask("/summarize the names")
     found = re.search(r"the next request has about ([\d,]+) tokens instead of ([\d,]+)\. The", answer.text)
     assert found
     after, before = (int(tokens.replace(",", "")) for tokens in found.groups())
@@ -80,7 +82,7 @@ async def test_another_worker_goes_by_the_same_commands(tmp_path: Path, standin:
     """They stand in the chat, and nowhere else."""
     async with app_on(tmp_path) as app, app_on(tmp_path) as other:
         chat = NewChat(app, standin)(**LATE).grow(TURNS)
-        for text in ("/compact", "/restore 2-3", "Question 22: on"):
+        for text in ("/summarize", "/restore 2-3", "Question 22: on"):
             await chat.ask(text)
         first = last_request(standin)
         del chat.messages[-2:]
@@ -94,7 +96,7 @@ async def test_another_worker_goes_by_the_same_commands(tmp_path: Path, standin:
 async def test_a_discarded_summary_is_written_again(long_chat: NewChat, standin: StandIn) -> None:
     """Those of the named turns alone; nothing is written before the next message."""
     chat = long_chat().grow(TURNS)
-    await chat.ask("/compact")
+    await chat.ask("/summarize")
     assert "Summaries discarded: 1." in (await chat.ask("/discard 3")).text
     assert "No summary stands" in (await chat.ask("/discard 19-20")).text
     assert (len(await stored_summaries(chat.app)), len(standin.responses)) == (1, 2)
@@ -109,7 +111,7 @@ async def test_a_summary_that_fails_is_said_and_written_by_the_next_messages(
     """Beside the first of them, which is sent whole; the user may withdraw the command."""
     chat = long_chat().grow(TURNS)
     standin.summarizer = "text=Well."
-    answer = await chat.ask("/compact")
+    answer = await chat.ask("/summarize")
     assert "was not written: the model's answer did not have the expected form." in answer.text
     standin.summarizer = ""
     for blocks in ([], [0]):
@@ -132,6 +134,49 @@ async def test_every_command_says_what_it_does(
     answer = await long_chat(**chosen).grow(turns).ask(command)
     assert (answer.text.startswith(ANSWER_MARK), line in answer.text) == (True, True)
     assert standin.responses == []
+
+
+@pytest.mark.parametrize(
+    ("questions", "named_by"),
+    [
+        (("/help", "/context", "Hi", "And on"), ["Hi"]),
+        (("/foo", "Hi"), ["Hi"]),
+        (("Hi", "/help", "And on"), []),
+        (("/help", "/context"), []),
+    ],
+)
+async def test_a_chat_that_begins_with_commands_is_named_by_its_first_question(
+    long_chat: NewChat, questions: tuple[str, ...], named_by: list[str]
+) -> None:
+    """Once; the page has the host name it by the first command alone."""
+    named: list[str] = []
+
+    async def name(text: str) -> None:
+        named.append(text)
+
+    chat = long_chat()
+    for text in questions:
+        chat.names = partial(name, text)
+        await chat.ask(text)
+        await chat.app.idle()
+    assert named == named_by
+
+
+async def test_a_turn_of_several_rounds_names_its_chat_once(long_chat: NewChat) -> None:
+    """The host calls anew for each of them, with the same ids."""
+    named: list[str] = []
+
+    async def name(text: str) -> None:
+        named.append(text)
+
+    chat = long_chat()
+    await chat.ask("/help")
+    chat.messages.append({"role": "user", "content": "Hi"})
+    for number in range(3):
+        chat.names = partial(name, f"round {number}")
+        assert [output async for output in chat.app.answer(chat.call(), chat.settings)]
+    await chat.app.idle()
+    assert named == ["round 0"]
 
 
 async def test_a_report_knows_what_is_cached_and_what_it_has_cost(long_chat: NewChat) -> None:
@@ -162,7 +207,7 @@ async def test_long_results_of_restored_turns_are_said_to_stay_cut(long_chat: Ne
         {"role": "assistant", "content": "Answer 0: seen"},
     ]
     chat.grow(12)
-    await chat.ask("/compact")
+    await chat.ask("/summarize")
     answer = (await chat.ask("/restore 1-2")).text
     assert "Sent word for word again, until the chat needs the room: turns 2. " in answer
     assert answer.endswith(

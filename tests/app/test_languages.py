@@ -9,7 +9,7 @@ import pytest
 
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
-from scripts.harness.page import PipeInProcess
+from scripts.harness.page import PipeInProcess, failure_of
 from tests.app.chat import MODEL, NewChat, app_on, sent
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ LOST = "nobody/nothing"
 @pytest.mark.parametrize("code", LANGUAGES)
 async def test_status_lines_are_in_the_language_of_the_page(new_chat: NewChat, code: str) -> None:
     """Those of a search; the answer is the model's own."""
-    answer = await new_chat(language=LANGUAGES[code], WEB_SEARCH="on").ask(
-        "Please search the web for tall cats."
-    )
+    chat = new_chat(language=LANGUAGES[code], WEB_SEARCH="on")
+    answer = await chat.ask("Please search the web for tall cats.")
     assert answer.notices[0] == in_language(notice("searching"), LANGUAGES[code])
     assert answer.notices[1].startswith(in_language(notice("searched_for", query=""), LANGUAGES[code]))
 
@@ -72,14 +71,16 @@ async def test_an_error_is_in_the_language_and_its_log_in_english(
         body = {"model": f"x.{model}", "messages": messages, "stream": True}
         answer = await pipe.pipe(body, __user__=user, __metadata__=metadata)
         events = [answer] if isinstance(answer, dict) else [event async for event in answer]
-        return [event.get("error", event.get("event")) for event in events if {"error", "event"} & set(event)]
+        failures = [failure_of(event["item"]) for event in events if "item" in event]
+        told = [event.get("error", event.get("event")) for event in events if {"error", "event"} & set(event)]
+        return [*told, *filter(None, failures)]
 
     search = [{"role": "user", "content": "Search the web for foxes."}]
     async with PipeInProcess(tmp_path, base_url=standin.base_url, WEB_SEARCH="on", COST_LINE="cost") as pipe:
-        lost = (await said(search))[-1]["message"]
+        lost = (await said(search))[-1]
         (unreadable,) = await said(None, code="es-ES")
         counts = [len(await said(search, MODEL, shown=shown)) for shown in ("all", "important", "none")]
     assert lost.startswith("OpenRouter kennt dieses Modell nicht. Bitte wählen Sie ein anderes. (Referenz ")
     assert "OpenRouter does not know this model" in caplog.text
     assert lost[-7:-1] in caplog.text
-    assert (unreadable["message"], counts) == ("Esta petición no tiene mensajes legibles.", [3, 0, 0])
+    assert (unreadable["message"], counts) == ("Esta petición no tiene mensajes legibles.", [4, 3, 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 
 from open_webui_openrouter_pipe.openrouter import catalog
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
+from open_webui_openrouter_pipe.words.lines import LANGUAGES
 from scripts.standin import catalogue
 from tests.app.chat import Broken, Chat, NewChat, app_on, settings
 from tests.support.rows import rows
@@ -139,6 +141,66 @@ async def test_only_what_the_account_lets_answer_is_listed(tmp_path: Path, stand
         async with app_on(tmp_path, network) as app:
             found.append(len(await app.models(settings(standin))))
     assert found == [1, *[len(LISTED)] * 5]
+
+
+class Without(Broken):
+    """The network, on which the list lacks a model as long as it `lacks` it."""
+
+    lacks = True
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        if self.lacks and "/models" in request.url.path:
+            rows = json.loads(await response.aread())["data"]
+            left = [row for row in rows if row["id"] != "openai/gpt-4o"]
+            return httpx.Response(200, json={"data": left})
+        return response
+
+
+async def test_a_model_that_is_gone_says_which_one_to_take(tmp_path: Path, standin: StandIn) -> None:
+    """Behind the others in the list, while rows are written, where it can be hidden; at no cost, and not for tasks."""
+    chosen = settings(standin, MODELS="openai/*")
+    async with app_on(tmp_path, cache_folder=tmp_path) as app:
+        before = await listed(app, chosen)
+    async with app_on(tmp_path, Without(), cache_folder=tmp_path) as app:
+        after = await listed(app, chosen)
+        without_rows = await listed(app, settings(standin, MODELS="openai/*", SYNC_MODEL_INFO=False))
+        chat = Chat(app, chosen, model="openai/gpt-4o", language=LANGUAGES["de"])
+        answer = await chat.ask("Hello")
+        title = await chat.title()
+        program = Chat(app, chosen, model="openai/gpt-4o", chat_id="")
+        refused = await program.ask("Hello")
+    async with app_on(tmp_path, cache_folder=tmp_path) as app:
+        assert await listed(app, chosen) == before
+    gone = {"id": "openai/gpt-4o", "name": "OpenAI: GPT-4o (withdrawn)"}
+    others = [entry for entry in before if entry["id"] != gone["id"]]
+    assert (after, without_rows) == ([*others, gone], others)
+    assert answer.text.startswith("**OpenAI: GPT-4o** wird seit dem 20")
+    assert "Nehmen Sie stattdessen **OpenAI: GPT-5" in answer.text
+    assert [type(output) for output in title] == [ResponseFinished]
+    assert "Take **OpenAI: GPT-5" in (refused.error or "")
+    assert standin.responses == []
+
+
+async def test_where_nothing_is_left_any_other_model_is_named(tmp_path: Path, standin: StandIn) -> None:
+    """The words for it do not name one."""
+    chosen = settings(standin, MODELS="openai/gpt-4o")
+    async with app_on(tmp_path, cache_folder=tmp_path) as app:
+        await listed(app, chosen)
+    async with app_on(tmp_path, Without(), cache_folder=tmp_path) as app:
+        entries = await listed(app, chosen)
+        answer = await Chat(app, chosen, model="openai/gpt-4o").ask("Hello")
+    assert [entry["id"] for entry in entries] == ["status", "openai/gpt-4o"]
+    assert "Choose another model below" in answer.text
+
+
+async def test_an_administrator_reads_which_default_costs_little(new_chat: NewChat, standin: StandIn) -> None:
+    """Where everything is in order; nobody else does."""
+    asked = [("admin", "sk-or-1"), ("user", "sk-or-1"), ("admin", "sk-or-bad")]
+    answers = [await new_chat(API_KEY=key, model="status", role=role).ask("?") for role, key in asked]
+    assert ["Set as Selected Model" in answer.text for answer in answers] == [True, False, False]
+    assert "One that costs little is **xAI: Grok 4.1 Fast**" in answers[0].text
+    assert "(2,000,000 tokens), of those whose input costs less than the median ($0.20 for" in answers[0].text
 
 
 async def test_only_so_many_keys_and_addresses_are_remembered(app: App, standin: StandIn) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.turn.round import unexpected_model
 from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
 from scripts.harness.page import Answer, Page, PipeInProcess
 from tests.app.chat import MODEL
@@ -111,8 +112,37 @@ async def test_an_answer_of_several_rounds_names_all_others_and_keeps_who_served
         page.model, page.parameters = MODEL, {}
         (next_line,) = (await page.ask("Thank you")).notices
     assert found["model"] == last
-    assert f" · answered by {names} · " in line
+    assert line.endswith(f" · answered by {names}")
     assert "answered by" not in next_line
+
+
+@pytest.mark.parametrize(
+    ("asked", "other", "unexpected"),
+    [
+        ("a/m", "b/n", "b/n"),
+        ("a/m", "", ""),
+        ("a/m:nitro", "a/m", ""),
+        ("a/m:nitro", "b/n:free", "b/n:free"),
+        *((router, "b/n", "") for router in ("openrouter/auto", "~a/m-latest", "@preset/x", "a/m@preset/x")),
+    ],
+)
+def test_behind_a_router_nobody_is_unexpected(asked: str, other: str, unexpected: str) -> None:
+    """Nor is a model that answers for its own variant."""
+    assert unexpected_model(asked, other) == unexpected
+
+
+async def test_another_model_is_named_once_in_a_chat(tmp_path: Path, standin: StandIn) -> None:
+    """In a line of its own, and never in an arena, where usage has tokens alone and no costs are shown."""
+    async with page_on(tmp_path, standin, MODEL) as page:
+        page.parameters = FALLBACK
+        first, second = [(await page.ask("Hello")).notices for _ in range(2)]
+        page.chat_id, page.turns, page.metadata = "another", [], {"model": {"owned_by": "arena"}}
+        guessed = await page.ask("Hello")
+    line = notice("answered_by_other", model="Google: Gemini 3 Flash")
+    assert [line in said for said in (first, second)] == [True, False]
+    assert guessed.notices == []
+    tokens = {"input_tokens", "output_tokens", "total_tokens", "prompt_tokens", "completion_tokens"}
+    assert usage(guessed).keys() == tokens
 
 
 async def test_the_line_is_said_in_each_language() -> None:

@@ -20,12 +20,13 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
 from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
-from open_webui_openrouter_pipe.money.prices import Prices
+from open_webui_openrouter_pipe.money.prices import Prices, dollars
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, TextDelta, read_usage
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
 from open_webui_openrouter_pipe.valves import UserValves
+from open_webui_openrouter_pipe.words.lines import LANGUAGES
 from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks.long_chats import forecast_errors, within_share
 from scripts.harness.page import Page, PipeInProcess
@@ -41,10 +42,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC).timestamp()
-LINE = re.compile(
-    r"\$(\d[\d.]*) · (next message from .+ · )?([\d,]+) tokens in( \([\d,]+ cached\))? · ([\d,]+) out · [\d.]+ s"
-    r"( · [\d,]+ tok/s)?"
-)
+LINE = re.compile(r"\$(\d[\d.]*)")
 CASES = Path(__file__).with_name("limits.txt")
 CLAUDE = "anthropic/claude-sonnet-4.5"
 LONG = "word " * 4000
@@ -138,7 +136,6 @@ async def test_the_last_line_says_what_the_answer_has_cost(user: User, standin: 
     match = LINE.fullmatch(line)
     assert match
     assert float(match[1]) == pytest.approx(billed(standin), rel=0.05)
-    assert match[2] is None
     assert await user.lines("two", COST_LINE="off") == []
 
 
@@ -154,24 +151,23 @@ async def test_the_forecast_says_until_when_the_cache_is_warm(user: User) -> Non
             user.begin(chat_id)
         user.in_zone(zone)
         (line,) = await user.lines(text, COST_LINE="forecast")
-        assert re.search(rf"· next message from \$[\d.]+{after} ·", line)
+        assert re.fullmatch(rf"\$[\d.]+ · next message from \$[\d.]+{after}", line)
 
 
 @pytest.mark.parametrize("valves", [UserValves(), UserValves(CONTEXT_AIM="thrifty")])
 async def test_rounds_are_one_answer(tmp_path: Path, standin: StandIn, valves: UserValves) -> None:
-    """With a tool there are two requests, and one line for both; it begins with what an earlier round said."""
+    """With a tool there are two requests, and one price for both; what was said of the first is not said again."""
     host = PipeInProcess(tmp_path, base_url=standin.base_url, COST_LINE="cost", ENABLE_USER_OVERRIDE=False)
     async with host as pipe:
         page = Page(pipe, MODEL, tools={"get_weather": lambda _: "sunny"}, valves=valves)
         answer = await page.ask("[[standin: call=get_weather]]")
         again = await page.ask("And now?")
-    tokens = [each.usage["input_tokens"] for each in standin.responses if each.usage]
+    costs = [each.usage["cost"] for each in standin.responses if each.usage]
     (*said, last), (next_line,) = answer.notices, again.notices
     assert [line.endswith("CONTEXT_AIM.") for line in said] == [True] * (valves != UserValves())
-    assert last.startswith(" · ".join([*said, "$0."]))
-    assert next_line.startswith("$0.")
-    assert f"{tokens[0] + tokens[1]:,} tokens in" in last
-    assert f"{tokens[2]:,} tokens in" in next_line
+    assert (last, next_line) == (dollars(costs[0] + costs[1]), dollars(costs[2]))
+    usages = [event["response"]["usage"] for event in answer.events if event.get("response")]
+    assert [(each["price"], each["requests"]) for each in usages] == [(dollars(costs[0]), 1), (last, 2)]
 
 
 async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None:
@@ -194,6 +190,38 @@ async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None
         await user.lines(text)
     assert any(each.is_summary for each in standin.responses)
     assert (await user.settled()).cost == pytest.approx(billed(standin))
+
+
+async def test_a_command_says_what_a_chat_has_cost(user: User, standin: StandIn) -> None:
+    """In all, by day and model, and what of it no answer was; the command itself costs nothing."""
+    user.in_zone("Europe/Berlin")
+    assert "has cost \\$0 so far (requests: 0)" in (await user.ask("/cost")).text
+    for model in (MODEL, MODEL, CLAUDE):
+        user.model = model
+        await user.lines(LONG)
+    await user.title()
+    total = await user.settled()
+    await user.app.worker.own.audit.idle()
+    text = (await user.ask("/cost")).text
+    assert not re.search(r"(?<!\\)\$", text)  # two of them would be a formula
+    whole, *listed = filter(None, text.replace("\\$", "$").splitlines())
+    assert f"This chat has cost {dollars(total.cost)} so far (requests: 4)." in whole
+    *days, others, after = listed
+    found = [re.fullmatch(r"- \d+ \w+, (.+): \$([\d.]+) \(requests: (\d)\)", day) for day in days]
+    assert {(each[1].replace("\\", ""), each[3]) for each in found if each} == {
+        ("OpenAI: GPT-5.2", "2"),
+        ("Anthropic: Claude Sonnet 4.5", "1"),
+    }
+    assert re.fullmatch(r"- titles, stopped answers and the like: \$[\d.]+", others)
+    assert re.fullmatch(r"- next message from \$[\d.]+ \(\$[\d.]+ after [\w: ]+\)", after)
+    user.language = LANGUAGES["de"]
+    assert re.search(
+        r"^- \d+\\\. \w+, ", (await user.ask("/cost")).text, re.MULTILINE
+    )  # or it would be a list
+    user.language = None
+    assert len(standin.responses) == 4
+    user.begin("temporary:1")
+    assert "temporary chat" in (await user.ask("/cost")).text
 
 
 async def test_an_answer_that_is_stopped_is_billed_by_our_own_count(user: User, standin: StandIn) -> None:
@@ -295,7 +323,7 @@ async def test_what_a_provider_is_paid_is_said_and_kept_apart(
     (line,) = await user.lines(LONG, COST_LINE="cost")
     (usage,) = [each.usage for each in standin.responses if each.usage]
     upstream = usage["cost_details"]["upstream_inference_cost"]
-    found = re.match(r"\$([\d.]+) \+ \$([\d.]+) at your provider · ", line)
+    found = re.fullmatch(r"\$([\d.]+) \+ \$([\d.]+) at your provider", line)
     assert found
     assert [*map(float, found.groups())] == pytest.approx([upstream * fee, upstream], rel=0.05)
     total = await user.settled()
@@ -519,8 +547,8 @@ async def test_limits_are_kept_and_said_once(
     """At one nothing is sent, and a task gets nothing; near it there may be a cheaper path. Later all goes on."""
     user.world.groups, user.role = [Group("g1", "Students")], role
     user.in_zone("Europe/Berlin")
-    for account, dollars in spent.items():
-        user.ledger.write(Bill(user_id="eve", chat_id="other", accounts=(account,), cost=dollars))
+    for account, amount in spent.items():
+        user.ledger.write(Bill(user_id="eve", chat_id="other", accounts=(account,), cost=amount))
     await user.ledger.idle()
     lines = await user.lines("one", **valves)
     assert [each.startswith(line) for each in lines] == [True] * bool(line)
@@ -546,7 +574,7 @@ async def test_limits_that_are_not_known_let_no_user_chat(user: User, standin: S
     limits, said, others = "user: 2/day", ["cannot be checked"], ""
     if wrong == "a valve":
         limits = others = "user: 2/week"
-        said = ["SPENDING_LIMITS", limits]
+        said = ["SPENDING_LIMITS", "user: 2/week"]
     elif wrong == "the database":
         await user.ledger._database.change(sa.text("DROP TABLE openrouter_pipe_spending"))
     else:
@@ -555,8 +583,7 @@ async def test_limits_that_are_not_known_let_no_user_chat(user: User, standin: S
     (line,) = await user.lines("one", SPENDING_LIMITS=limits)
     assert ([part in line for part in said], standin.responses) == ([True] * len(said), [])
     user.role = "admin" if wrong == "a valve" else "user"
-    lines = await user.lines("two", SPENDING_LIMITS=others)
-    assert ["Users cannot chat" in line for line in lines] == [True] * (wrong == "a valve")
+    assert await user.lines("two", SPENDING_LIMITS=others) == []
     assert len(standin.responses) == 1
 
 

@@ -32,15 +32,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-UNAVAILABLE = "Stored items that could not be reloaded: 1. The database is unavailable."
+UNAVAILABLE = "Stored items not reloaded: 1. The database is unavailable."
 KEPT = 1
 """What an answer of the stand-in leaves in the store: its reasoning."""
-UNSAVED = "Parts of this answer could not be saved; later turns continue without its reasoning."
-UNREADABLE = "Stored items that could not be reloaded: 1 (1 encrypted with another key, or damaged)."
-NO_KEY = (
-    "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator can set "
-    "the function's valve ARTIFACT_ENCRYPTION_KEY."
-)
+UNSAVED = "Parts of this answer were not saved; later turns lack its reasoning."
+UNREADABLE = "Stored items not reloaded: 1 (1 encrypted with another key, or damaged)."
+NO_KEY = "Reasoning is not kept: an administrator has to set ARTIFACT_ENCRYPTION_KEY."
 
 
 @pytest.fixture
@@ -269,5 +266,5 @@ async def test_only_what_was_deleted_on_purpose_is_not_missed(new_chat: NewChat,
     chat.settings = new_chat(PERSIST_REASONING_TOKENS=later).settings
     assert (await chat.ask("two")).notices == ()
     chat.messages.append({"role": "assistant", "content": "[0000000000000000000A]: #\nfound"})
-    lost = ("Stored items that could not be reloaded: 1 (1 no longer stored).",)
+    lost = ("Stored items not reloaded: 1 (1 no longer stored).",)
     assert (await chat.ask("three")).notices == (() if later == "next_reply" else lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from open_webui_openrouter_pipe.context.report import (
     report_context,
 )
 from tests.planning.language import Case
+from tests.support.context_reports import SMALL
 
 
 def report(line: str, record: ChatRecord | None = None, *, writes: bool = True) -> ContextReport:
@@ -72,3 +74,19 @@ def test_why_room_is_free_is_said(terms: str, tokens: str) -> None:
         r"Old turns give way from about ([\d,]+) tokens on", context_text(report(f"5 turns{terms}"))
     )
     assert said == [tokens] * bool(tokens)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"), [(6_100, ["Open WebUI's built-in tools take about 6,100 tokens"]), (0, [])]
+)
+def test_what_tools_take_that_nobody_has_chosen_is_said(tokens: int, said: list[str]) -> None:
+    """Beside the aim, where there are any."""
+    text = context_text(replace(SMALL, builtin_tokens=tokens))
+    assert re.findall(r"Open WebUI's built-in tools take about [\d,]+ tokens", text) == said
+
+
+def test_tools_that_are_left_out_are_not_counted() -> None:
+    """They are named instead."""
+    found = report("12 turns builtin 6000 chosen 200 window=16384")
+    assert found.builtin_tokens == 0
+    assert "Built-in tools left out for want of room: 1, about 6,001 tokens." in context_text(found)

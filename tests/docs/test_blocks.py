@@ -185,7 +185,7 @@ def test_the_note_of_a_changed_prompt() -> None:
 def test_the_limits_can_be_read() -> None:
     """All of them."""
     limits = read_limits(shown("user:"))
-    assert (len(limits.limits), limits.unreadable) == (5, "")
+    assert (len(limits.limits), limits.unreadable) == (5, ())
 
 
 def test_both_passphrases_are_read() -> None:

@@ -25,7 +25,11 @@ STATUS_LINES = [
     notice("lacking_facts", count=3, tokens=12_000),
     notice("lacking_clipped", count=4),
     notice("attachments_unread_image", count=1),
-    notice("document_as_excerpts", name="minutes.docx", reason=notice("attachment_kind", kind="DOCX")),
+    notice(
+        "document_as_excerpts",
+        name="minutes.docx",
+        reason=notice("attachment_kind", kind=notice("kind_word")),
+    ),
     notice("images_omitted", count=2),
     notice("answer_at_output_limit"),
     notice("artifacts_missing", count=2, details=notice("artifacts_not_found", count=2)),
@@ -82,7 +86,7 @@ def test_what_everybody_reads_is_one_page(page: str) -> None:
 
 def test_the_user_guide_quotes_lines_that_exist() -> None:
     """Each line of its table is what users read."""
-    page = (ROOT / "docs" / "user-guide.md").read_text("utf-8").partition("## Lines above an answer")[2]
+    page = (ROOT / "docs" / "user-guide.md").read_text("utf-8").partition("## Lines beside an answer")[2]
     quoted = re.findall(r"^\| `(.+?)` \|", page.partition("\n## ")[0], re.MULTILINE)
     assert quoted == STATUS_LINES
 

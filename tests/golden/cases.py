@@ -92,4 +92,5 @@ def numbered(text: str) -> str:
     names: dict[str, str] = {}
     text = _ULID.sub(lambda found: names.setdefault(found[0], f"ULID-{len(names) + 1}"), text)
     text = re.sub(r"(?<=\(reference )[A-Z]{6}(?=\))", "REFERE", text)
+    text = re.sub(r'"seconds": \d+\.\d', '"seconds": 0.0', text)
     return re.sub(r'"created": \d{9,}', '"created": 0', text)

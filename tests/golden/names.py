@@ -84,7 +84,7 @@ def _ends(window: int, turns: int) -> str:
 
 
 async def _stored(model: str) -> str:
-    """What a chat leaves in the database, without what is sealed, when it was, and sums by day."""
+    """What a chat leaves in the database, without what is sealed, when it was, and sums by quarter of an hour."""
     chat, found = bodies.chats("benchmark")["plain"], {}
     async with subjects.open_pipe(Network()) as opened:
         for number, call in enumerate(chat["calls"][-3:]):
@@ -99,7 +99,7 @@ async def _stored(model: str) -> str:
                 shown = [{name: _rounded(row[name]) for name in row if name not in HIDDEN} for row in rows]
                 found[table] = sorted(shown, key=json.dumps)
         connection.close()
-    del found["openrouter_pipe_spending"]
+    del found["openrouter_pipe_usage"]
     return as_json(dict(sorted(found.items())))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ CALLERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "page, whole": ({"stream": False}, {"chat_id": "chat-1", "message_id": "message"}),
 }
 """What each of the four writers is for, by the body and the metadata of a call."""
+_SECONDS = re.compile(r'(?<="seconds": )[\d.]+')
 COMMANDS = (
     *((command, "en") for command in ("/context", "/help", "/restore 1-2", "/aim thrifty")),
     *(("/context", language) for language in ("de", "ja")),
@@ -56,8 +58,9 @@ async def _received(
 
 
 def as_line(event: Any) -> str:
-    """An event as JSON, or a part of a response as it is."""
-    return json.dumps(event, ensure_ascii=False) if isinstance(event, dict) else str(event)
+    """An event as JSON, or a part of a response as it is; how long the answer took is not of its bytes."""
+    line = json.dumps(event, ensure_ascii=False) if isinstance(event, dict) else str(event)
+    return _SECONDS.sub("0.0", line)
 
 
 async def _commanded(command: str, language: str) -> str:

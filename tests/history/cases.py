@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact, MissingArtifact
 from open_webui_openrouter_pipe.history.folded import TOOL_IMAGES_TEXT
-from open_webui_openrouter_pipe.history.markers import serialize_marker
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK, read_history
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK, serialize_marker
+from open_webui_openrouter_pipe.history.reading import read_history
 from tests.history import builders
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK, erase_commands
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
+from open_webui_openrouter_pipe.history.reading import erase_commands
 from tests.history import chats
 from tests.history.builders import assistant, build, compact, user
 from tests.support.cases import CHATS

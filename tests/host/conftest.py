@@ -8,7 +8,15 @@ import pytest
 
 from tests.host.tables import seen_inside
 
-MODULES = ("test_lookups", "test_documents", "test_files", "test_platform", "test_model_rows")
+MODULES = (
+    "test_lookups",
+    "test_documents",
+    "test_files",
+    "test_platform",
+    "test_model_rows",
+    "test_installed",
+    "test_naming",
+)
 
 
 @pytest.fixture(scope="session")

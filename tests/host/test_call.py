@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.history.markers import serialize_marker
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK, serialize_marker
 from open_webui_openrouter_pipe.host.call import AttachedFile, Call, Source, read_call
+from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
@@ -42,11 +42,16 @@ TEXTS = {
 NAMES: Mapping[str, Any] = {
     **{name: {"role": "user", "content": text} for name, text in TEXTS.items()},
     "REPLY": {"role": "assistant", "content": f"{ANSWER_MARK}So."},
+    "USER": {"role": "user", "content": "Why?"},
+    "FAILED": {"role": "assistant", "content": "Half.", "output": [{"type": NOTICE, FAILED: True}]},
+    "CUT": {"role": "assistant", "content": "Half.", "output": [{"type": NOTICE}, {"type": "message"}]},
+    "RESUMED": {"role": "assistant", "output": [{"type": NOTICE, FAILED: True}, {"type": "message"}]},
     "SAID": {"role": "assistant", "content": "How?"},
     "BUILTIN": {"type": "builtin"},
 }
 FORMS: Mapping[str, Callable[[Any], Any]] = {
     "optional_tools": tuple,
+    "builtin_tools": frozenset,
     "written_prompts": tuple,
     "latest_document_ids": tuple,
     "documents": lambda found: tuple(AttachedFile(*each) for each in found),

@@ -117,6 +117,7 @@ def test_the_fields_of_a_model(
     """What is known is said in plain words, what is not is not claimed, and nothing makes a browser fetch."""
     fields = fields_of(changes, defaults)
     found: dict[str, Any] = {name: fields.get(name) for name in ("name", "description")}
+    found["description"] = found["description"] and found["description"].replace("$\u2060", "#")
     found["tags"] = [tag["name"] for tag in fields["tags"]]
     found["off"] = [name for name in EVERYTHING if not fields[f"capabilities.{name}"]]
     assert {name: found[name] for name in expected} == expected
@@ -147,6 +148,22 @@ def test_what_an_administrator_has_edited_stays(edit: dict[str, Any]) -> None:
         kept |= edit["capabilities"] or dict.fromkeys(EVERYTHING)
     assert shown(updated) == {**shown(changed(RowInfo("", {}), fields)), **kept}
     assert updated_row(updated, fields) is None
+
+
+def test_what_is_gone_is_hidden_until_it_is_back() -> None:
+    """As often as that happens; where an administrator has hidden it, or shown it again, that stays."""
+    gone = fields_of({"gone_since": "2026-11-01"})
+    hidden = changed(ROW, gone)
+    assert hidden.meta["hidden"] is True
+    assert updated_row(hidden, gone) is None
+    assert changed(hidden, FIELDS) == ROW
+    assert changed(ROW, gone) == hidden
+    shown = RowInfo(ROW.name, {**hidden.meta, "hidden": False})
+    assert updated_row(shown, gone) is None
+    assert changed(shown, FIELDS) == ROW
+    by_admin = edited(hidden=True)
+    assert [updated_row(by_admin, fields) for fields in (gone, FIELDS)] == [None, None]
+    assert "hidden" not in changed(hidden, {}).meta  # also where nothing is written into rows any longer
 
 
 def test_a_row_that_was_there_before_is_only_filled_up() -> None:
@@ -521,14 +538,14 @@ async def look() -> dict[str, Any]:
 
 
 KNOWN: dict[str, Any] = {
-    # fifty rows at once, and their first versions
-    "seven hundred models": {"SELECT": 3, "INSERT": 2 * 700 / 50},
+    # what there is, with each switch; fifty rows at once, and their first versions
+    "seven hundred models": {"SELECT": 6, "INSERT": 2 * 700 / 50},
     "the second time": {"SELECT": 2},
     "a row": [
         "the admin",
         "M 0",
         [],
-        "Context: 1,000,000 tokens. Price",
+        "$\u2060$\u2060$\u2060 · 1M · $5 in, $25 out per",
         "data:image/png;base64,iVBORw0KGg",
         True,
     ],
@@ -536,8 +553,8 @@ KNOWN: dict[str, Any] = {
     "updated": {"INSERT": 3, "UPDATE": 3, "DELETE": 0},
     "edited rows": [
         *("Ours", "Ask Ada.", ["calculator"], None, None, True),
-        *("M 1", "Context: 1,000,000 tokens. Free.", None, True, 0.1, True),
-        *("M 2", "Context: 1,000,000 tokens. Free.", None, None, None, False),
+        *("M 1", "free · 1M. Writes well. A pictur", None, True, 0.1, True),
+        *("M 2", "free · 1M. Writes well. A pictur", None, None, None, False),
     ],
     "a tag beside an edit": True,
     "rows of models that are gone": 20,

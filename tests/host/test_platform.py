@@ -6,18 +6,19 @@ import asyncio
 import logging
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
+import sqlalchemy as sa
 from redis import Redis
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.host.lookups import group_names, groups_of, people
 from open_webui_openrouter_pipe.host.platform import (
     SECRET_FILE,
     SharedRedis,
-    groups_of,
     own_secret,
     platform,
     replace_user_valve,
@@ -28,6 +29,7 @@ from open_webui_openrouter_pipe.settings import bound_key, read_settings
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.valves import UserValves, Valves
 from scripts.harness.servers import RedisServer, unused_port
+from tests.host.tables import PEOPLE
 from tests.store.contract import row
 from tests.store.fakes import MemoryRows
 from tests.support.inside import inside_open_webui
@@ -62,6 +64,7 @@ def test_a_function_finds_its_own_valves() -> None:
 
 async def look() -> dict[str, Any]:
     """The groups of two users; ada's key after her first request, and what it is for others."""
+    from open_webui.internal import db
     from open_webui.models.functions import Functions
     from open_webui.models.groups import GroupForm, Groups
 
@@ -69,6 +72,16 @@ async def look() -> dict[str, Any]:
     assert group
     await Groups.add_users_to_group(group.id, ["ada"])
     groups = [[each.name for each in await groups_of(user_id)] for user_id in ("ada", "eve")]
+    everybody = {
+        user_id: (each.name, each.is_admin, [group.name for group in each.groups])
+        for user_id, each in (await people()).items()
+    }
+    failing = sa.exc.OperationalError("", {}, OSError())
+    with patch.object(db, "get_async_db_context", side_effect=failing), suppress(StoreUnavailable):
+        everybody = {user_id: ("", False, []) for user_id in await people()}
+    names = [await group_names()]
+    with patch.object(Groups, "get_all_groups", side_effect=RuntimeError):
+        names.append(await group_names())
     with patch.object(Groups, "get_groups_by_member_id", side_effect=RuntimeError):
         try:
             groups.append([str(await groups_of("ada"))])
@@ -84,6 +97,8 @@ async def look() -> dict[str, Any]:
     stored = UserValves(**await Functions.get_user_valves_by_id_and_user_id("openrouter", "ada"))
     return {
         "groups": groups,
+        "people": {user_id: everybody[user_id] for user_id in PEOPLE},
+        "names": names,
         "stored": (bound == stored.API_KEY, stored.ZDR),
         "keys": [key_of("ada", stored), key_of("bob", stored), key_of("bob", form)],
         "bound again": [bound_key(*each) for each in ((bound, "ada"), (bound, "bob"), ("", "ada"))],
@@ -96,6 +111,12 @@ def test_a_key_is_bound_to_its_user(seen: dict[str, Any]) -> None:
     """With the first request. Copied into another user's valves it opens nothing; one that is not bound still opens."""
     assert seen[__name__] == {
         "groups": [["Students"], [], ["RuntimeError()"]],
+        "people": {
+            "ada": ("ada", False, ["Students"]),
+            "eve": ("eve", False, []),
+            "root": ("root", True, []),
+        },
+        "names": [["Students"], None],
         "stored": (True, True),
         "keys": [KEY, "", KEY],
         "bound again": ["", "", ""],

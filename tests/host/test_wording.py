@@ -25,10 +25,10 @@ from tests.support.rows import rows
 pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).with_name("wording.txt")
-PRICE = notice("joined", lines=("1¢", notice("cost_seconds", seconds=1.5)), separator=" · ")
-COST = notice("cost_line", line=PRICE)
+COST = notice("cost_line", line=notice("next_cost", cost="1¢"))
 CUT, STOP = notice("lacking_clipped", count=3), notice("answer_at_output_limit")
-LINES = [notice("searching"), CUT, STOP, CUT, COST, COST, "Look out."]
+SEARCH = Notice(notice("searching"), done=False)
+LINES = [SEARCH, *map(Notice, (notice("searched"), CUT, STOP, COST, "Look out."))]
 VOICE = "Speak.\n\nKeep it short."
 QUESTION = {"role": "user", "content": "hi"}
 
@@ -44,20 +44,20 @@ def test_the_users_language(chosen: Any, header: str | None, code: str | None) -
 
 @pytest.mark.parametrize(("language", "shown", "button", "expected"), rows(CASES, "Lines"))
 async def test_what_a_user_reads(
-    language: str, shown: Any, *, button: bool | None, expected: list[str]
+    language: str, shown: Any, *, button: bool | None, expected: list[Any]
 ) -> None:
-    """Whether there is a button is a question to the host's database: it is asked for the line that names it alone."""
+    """With its weight. Whether there is a button is a question to the host's database: one line names it."""
     asked: list[str] = []
 
     async def has() -> bool:
-        asked.append(line)
+        asked.append(line.text)
         return bool(button)
 
     wording = Wording(LANGUAGES[language], shown, None if button is None else has)
     said = []
     for line in LINES:
-        output = await wording.say(Notice(line))
-        said += [output.text] if isinstance(output, Notice) else []
+        output = await wording.say(line)
+        said += [[output.text, output.weight]] if isinstance(output, Notice) else []
     assert (said, asked) == (expected, [STOP] if expected and button is not None else [])
 
 

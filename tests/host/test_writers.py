@@ -14,11 +14,19 @@ import pytest
 
 from open_webui_openrouter_pipe import errors, ports
 from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter, error_response
-from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter, host_usage
+from open_webui_openrouter_pipe.host.native import (
+    ChannelWriter,
+    NativeWriter,
+    PageWriter,
+    UsageShown,
+    host_usage,
+)
 from open_webui_openrouter_pipe.host.tagged_code import TaggedCodeWriter, find_code
-from open_webui_openrouter_pipe.ports import Failed
+from open_webui_openrouter_pipe.ports import Failed, Notice
 from open_webui_openrouter_pipe.responses import effects
+from open_webui_openrouter_pipe.responses.effects import ItemStarted
 from open_webui_openrouter_pipe.responses.failure import Failure
+from open_webui_openrouter_pipe.responses.items import OpaqueItem, Reasoning
 from tests.support.host_source import host_source
 
 if TYPE_CHECKING:
@@ -29,6 +37,8 @@ if TYPE_CHECKING:
 Events = list[dict[str, Any]]
 
 CLASSES = {**vars(errors), **vars(ports), **vars(effects), "Failure": Failure}
+THOUGHT = Reasoning(type="reasoning", id="rs", summary=[])
+TEXT = OpaqueItem(type="message")
 HEAD = {"id": "chatcmpl-1", "object": "", "created": 7, "model": "openai/gpt-5"}
 CODE = '<code_interpreter type="code" lang="python">'
 
@@ -85,10 +95,11 @@ def completed(outputs: Sequence[Output], *, with_output: bool) -> Events:
 
 
 WRITERS: dict[str, Callable[[Sequence[Output]], Events]] = {
-    "page": lambda outputs: rendered(native(), outputs),
+    "page": lambda outputs: rendered(native(PageWriter), outputs),
+    "internal": lambda outputs: rendered(native(), outputs),
     "continued": lambda outputs: rendered(native(continued_text="One\n two."), outputs),
     "channel": lambda outputs: rendered(native(ChannelWriter), outputs),
-    "tagged": lambda outputs: rendered(TaggedCodeWriter(native(), new_id=lambda: "C"), outputs),
+    "tagged": lambda outputs: rendered(TaggedCodeWriter(native(PageWriter), new_id=lambda: "C"), outputs),
     "chunks": lambda outputs: rendered(ChunkWriter(HEAD), outputs),
     "chunks with usage": lambda outputs: rendered(ChunkWriter(HEAD, include_usage=True), outputs),
     "completion": lambda outputs: completed(outputs, with_output=False),
@@ -103,6 +114,37 @@ CASES = [*cases()]
 def test_what_a_caller_gets(writer: str, outputs: Events, expected: Events) -> None:
     """Every event whole, in order."""
     assert WRITERS[writer](made(outputs)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "line", "shown"),
+    [
+        ([], "Stopped.", ["> Stopped."]),
+        ([], "", []),
+        ([Notice("Wait.", done=False)], "Stopped.", [None, "> Stopped."]),
+        ([Notice("Wait.", done=False)], "", [None]),
+        ([Notice("Cut.", weight=1)], "Stopped.", ["> Cut.\n>\n> Stopped."]),
+        ([ItemStarted(0, THOUGHT)], "Stopped.", ["> Stopped."]),
+        ([ItemStarted(0, TEXT)], "Stopped.", []),
+        ([ItemStarted(0, TEXT), Notice("Wait.", done=False)], "Stopped.", [None]),
+    ],
+)
+def test_a_stop_ends_what_is_shown(given: list[Output], line: str, shown: list[str | None]) -> None:
+    """A wait is hidden (null here); an answer without text says that it was stopped, below what it lacks."""
+    writer = native(PageWriter)
+    rendered(writer, given)
+    events = writer.stop(line)
+    items = [event["item"]["content"][0]["text"] if "item" in event else None for event in events]
+    hidden = [event["event"]["data"] for event in events if "event" in event]
+    assert items == shown
+    assert hidden == [{"description": "", "done": True, "hidden": True}] * shown.count(None)
+
+
+def test_a_stop_of_tagged_code_adds_its_line_at_the_end() -> None:
+    """The host has items before these, of which an index knows nothing."""
+    writer = TaggedCodeWriter(native(PageWriter), new_id=lambda: "C")
+    (event,) = writer.stop("Stopped.")
+    assert (event["type"], "output_index" in event) == ("response.output_item.added", False)
 
 
 @pytest.mark.live
@@ -188,6 +230,28 @@ def test_open_webui_sums_what_an_answer_has_cost_and_names_who_served_its_last_r
     cost, total, *said = expected
     assert (merged["cost"], merged["total_cost"]) == pytest.approx((cost, total))
     assert [merged.get(name) for name in ("is_byok", "model", "provider")] == said
+
+
+@pytest.mark.parametrize(
+    ("shown", "first"),
+    [
+        ("all", ["price", "provider_price", "seconds", "requests", "model", "provider", "input_tokens"]),
+        ("no_cost", ["seconds", "requests", "model", "provider", "input_tokens", "output_tokens"]),
+        ("tokens", ["input_tokens", "output_tokens", "total_tokens", "prompt_tokens", "completion_tokens"]),
+    ],
+)
+def test_usage_begins_with_what_people_look_for(shown: UsageShown, first: list[str]) -> None:
+    """The page shows it in this order; nothing of money where that is not kept, and tokens alone in an arena."""
+    writer = NativeWriter(new_id=str, clock=float, usage_shown=shown)
+    spent = ports.AnswerCost(effects.Usage(cost=0.012, provider_cost=0.31, byok_requests=1), 3, 7.26)
+    events = rendered(writer, [spent, effects.ResponseFinished(usage=OWN_KEY, served=ASKED)])
+    usage = events[-1]["response"]["usage"]
+    assert [*usage][: len(first)] == first
+    assert len(usage) == len(first) or shown != "tokens"
+    said = {"price": "$0.012", "provider_price": "$0.31", "seconds": 7.3, "requests": 3}
+    assert said.items() & usage.items() == {each for each in said.items() if each[0] in first}
+    money = {"cost", "total_cost", "is_byok"}
+    assert money & usage.keys() == (money if shown == "all" else set())
 
 
 def test_programs_are_told_what_a_provider_is_paid() -> None:

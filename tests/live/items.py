@@ -11,6 +11,7 @@ from typing import Any
 
 from open_webui_openrouter_pipe.history.markers import erase_markers
 from scripts.harness.openwebui import OpenWebUI
+from scripts.harness.page import failure_of, lines_in
 from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
 from tests.live.models import Json
@@ -19,13 +20,18 @@ MARKS_OF_CACHE = {"cache_control", "prompt_cache_breakpoint"}
 
 
 def statuses(answer: Json) -> list[str]:
-    """What the pipe has said about an answer; the host's own lines are known by an action."""
-    return [each["description"] for each in answer.get("statusHistory", ()) if "action" not in each]
+    """What the pipe has said about an answer, above it and in it; the host's own lines are known by an action."""
+    own = [each for each in answer.get("statusHistory", ()) if "action" not in each and "hidden" not in each]
+    about = [item for item in answer.get("output", ()) if not failure_of(item)]
+    said = [line for item in about for line in lines_in(item)]
+    return [*said, *(each["description"] for each in own)]
 
 
 def error_of(answer: Json) -> str:
-    """The line of an answer's error."""
-    return str(answer["error"]["content"]["message"])
+    """The line of an answer's error, "" for none: an item of it, or a field where it did not stream."""
+    content = (answer.get("error") or {}).get("content") or {}
+    line = content.get("message") if isinstance(content, dict) else content
+    return str(line or "".join(map(failure_of, answer.get("output") or [])))
 
 
 def text_of(answer: Json) -> str:

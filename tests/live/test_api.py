@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
 from scripts.harness.openwebui import Account
 from scripts.standin import StandIn
 from tests.live.items import texts_of

@@ -28,7 +28,7 @@ TEXT_ONLY = "openrouter.standin/text-only"
 DRAWING = "openrouter.standin/drawing"
 NOT_FOUND = "there is no such file, or you may not read it"
 NO_IMAGES = "this model does not read images"
-NO_WAV = "this model does not read files of the type audio/wav"
+NO_WAV = "this model does not hear; choose one that does"
 LINE = b"BT /F1 18 Tf 72 720 Td (The first word is heron.) Tj ET"
 PAGE = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>"
 PDF = (
@@ -125,7 +125,7 @@ def test_a_document_that_the_model_does_not_read_stays_with_the_host(
     excerpts = first_parts(one)[-1]["text"]
     assert (first_parts(one)[:-1], first_parts(two)) == (asked_first, asked_first)
     assert ">The first word is heron.</source>" in excerpts
-    no_pdf = "this model does not read files of the type application/pdf"
+    no_pdf = "this model does not read PDFs"
     lines = [
         f"report.pdf reaches this model in excerpts by Open WebUI: {no_pdf}.",
         f"Images not sent: 1. {NO_IMAGES.capitalize()}.",
@@ -213,7 +213,6 @@ def test_files_go_in_and_pictures_come_out_on_the_page(
         page.wait_for_answer()
     page.wait(lambda: f"talk.wav was not sent: {NO_WAV}." in page.last_message())
     page.screenshot("attachments-not-sent")
-    page.show_statuses()
     page.wait(lambda: f"Images not sent: 1. {NO_IMAGES.capitalize()}." in page.last_message())
     question, *parts = first_parts(answers(standin)[0])
     assert question == text("What is this?")
@@ -228,3 +227,30 @@ def test_files_go_in_and_pictures_come_out_on_the_page(
     page.driver.refresh()
     page.wait_for_pictures(2)
     page.screenshot("picture-after-reload")
+
+
+@pytest.mark.browser
+def test_a_damaged_file_is_named_on_the_page(page: Browser, standin: StandIn, tmp_path: Path) -> None:
+    """With what to do; so is a file that nothing reads. The model gets a note of each."""
+    files = {"report.pdf": PDF[:-120], "data.bin": bytes(range(256)) * 20}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    page.new_chat()
+    page.pick_model("Stand-in: script")
+    page.attach([tmp_path / name for name in files])
+    page.send("What do they say?")
+    page.wait_for_answer()
+    page.show_statuses()
+    lines = (
+        "report.pdf is damaged and was not read. Save it again and attach it anew.",
+        "data.bin was not sent: no model can read it; attach text, a PDF or an image.",
+    )
+    page.wait(lambda: all(line in page.last_message() for line in lines))
+    page.screenshot("attachments-damaged")
+    question, *notes = answers(standin)[0].body["input"][0]["content"]
+    assert question["text"].endswith("What do they say?")
+    assert "<source" not in question["text"]
+    assert [note["text"].partition(" not sent: ")[2] for note in notes] == [
+        "the file is damaged]",
+        "no model can read it; attach text, a PDF or an image]",
+    ]

@@ -1,5 +1,6 @@
-"""The picture of a context in Open WebUI's page: seen on a desktop and a phone, light and dark, used and judged by axe.
+"""The pages of `/context` and `/spending` in Open WebUI's page, on a desktop and a phone, light and dark.
 
+They are looked at, used and judged by axe.
 A function of the tests answers the names of reports with their pages.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -16,18 +18,24 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from open_webui_openrouter_pipe.context.page import context_page
+from open_webui_openrouter_pipe.context.spending import spending_file, spending_page
 from scripts.harness.openwebui import OpenWebUI
 from tests.support.axe import findings, load_axe
 from tests.support.browser import Browser
 from tests.support.context_reports import REPORTS
+from tests.support.spending_reports import ADMIN, SPENDING_REPORTS
 
 pytestmark = [pytest.mark.live, pytest.mark.browser]
 
-FUNCTION = "context_reports"
+FUNCTION = "reports"
+DRAWN = {
+    **{name: context_page(report) for name, report in REPORTS.items()},
+    **{name: spending_page(report) for name, report in SPENDING_REPORTS.items()},
+}
 FUNCTION_TEXT = f"""
 import json
 
-PAGES = json.loads({json.dumps({name: context_page(report) for name, report in REPORTS.items()})!r})
+PAGES = json.loads({json.dumps(DRAWN)!r})
 
 
 class Pipe:
@@ -107,8 +115,8 @@ def test_the_page_is_whole_and_accessible(page: Browser, size: tuple[int, int], 
     """
     axe = load_axe()
     look_as(page, size, theme)
-    ask_for(page, *REPORTS)
-    for number, name in enumerate(REPORTS):
+    ask_for(page, *DRAWN)
+    for number, name in enumerate(DRAWN):
         with embed(page, number) as driver:
             wait_until_whole(page)
             assert driver.execute_script(SEEN_COLOUR) == COLOURS[theme]
@@ -118,10 +126,10 @@ def test_the_page_is_whole_and_accessible(page: Browser, size: tuple[int, int], 
             wait_until_whole(page)
             assert driver.execute_script(OUTSIDE) == []
             assert driver.execute_script("return performance.getEntriesByType('resource').length") == 0
-            if name == "hostile":
+            if name.endswith("hostile"):
                 assert driver.execute_script("return document.title") != "owned"
                 assert len(driver.find_elements(By.CSS_SELECTOR, "img,script,style")) == 2
-                assert "onerror=alert(1)" in driver.find_element(By.CSS_SELECTOR, ".text").text
+                assert "onerror=alert(1)" in driver.find_element(By.CSS_SELECTOR, ".text,.sums").text
             if name in {"long", "hostile"}:  # axe would take minutes
                 driver.execute_script(UNFOLD.format("false"))
             assert findings(driver, axe) == []
@@ -144,6 +152,37 @@ def test_a_button_sends_its_command_once_it_is_confirmed(page: Browser) -> None:
     page.screenshot("context-restore-question")
     page.click(By.XPATH, "//button[normalize-space()='Confirm']")
     page.wait_for_text("received /restore 2-5")
+
+
+def test_what_was_spent_is_sorted_unfolded_and_taken_away(page: Browser, tmp_path: Path) -> None:
+    """By the heads of its tables, as often as one likes; and the file is the one that the report has."""
+    place = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", place)
+    ask_for(page, "spending-admin")
+    with embed(page) as driver:
+        table = driver.find_element(By.CSS_SELECTOR, "table[aria-label='By user']")
+
+        def column(number: int) -> list[str]:
+            cells = table.find_elements(By.CSS_SELECTOR, f"tbody tr>:nth-child({number})")
+            return [cell.text for cell in cells if cell.is_displayed()]
+
+        assert len(column(1)) == 10
+        driver.find_element(By.XPATH, "//button[normalize-space()='Show all 14']").send_keys(Keys.ENTER)
+        names, costs = column(1), column(2)
+        assert len(names) == len(costs) == len(ADMIN.users)
+        head = table.find_element(By.XPATH, ".//th[2]/button")
+        for order, expected in (("descending", costs), ("ascending", costs[::-1])):
+            head.send_keys(Keys.ENTER)
+            assert (column(2), table.find_element(By.XPATH, ".//th[2]").get_attribute("aria-sort")) == (
+                expected,
+                order,
+            )
+        table.find_element(By.XPATH, ".//th[1]/button").send_keys(Keys.ENTER)
+        assert (column(1)[0], column(1)[-1]) == ("王小明 8", "Ada Lovelace 0")
+        driver.find_element(By.XPATH, "//a[normalize-space()='Download CSV']").send_keys(Keys.ENTER)
+    file = tmp_path / "spending.csv"
+    page.wait(file.exists)
+    assert file.read_text("utf-8-sig") == spending_file(ADMIN)
 
 
 def test_the_page_follows_the_hosts_theme_where_it_may_see_it(open_webui: OpenWebUI, page: Browser) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from open_webui_openrouter_pipe.history.markers import erase_markers
-from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK, erase_markers
 from scripts.harness.openwebui import Account, OpenWebUI, Sent
 from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
@@ -131,7 +130,6 @@ def test_the_page_shows_a_summary_and_the_chat_goes_on(
     page.open_chat(log(admin, small, 200).chat_id)
     page.send("How was the week?")
     page.wait_for_answer()
-    page.show_statuses()
     page.wait(lambda: "The conversation could not be summarized: " in page.last_message())
     page.screenshot("notice-summary-failed")
 

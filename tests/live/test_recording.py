@@ -13,6 +13,7 @@ from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.bundle import builder
 from scripts.paths import PACKAGE
+from tests.live.items import statuses
 from tests.live.models import CALL, MODEL, TOOL
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ FETCH = "const [path, done] = arguments; fetch(path).then(answer => done(answer.
 @pytest.fixture
 def maintenance(admin: Account) -> Iterator[str]:
     """The function for maintenance, which is deleted after the test; no recording runs then."""
-    part = builder.part_of(builder.read_package(PACKAGE), builder.MAINTENANCE.entry)
+    part = builder.part_of(builder.read_package(PACKAGE), builder.MAINTENANCE)
     admin.api.install_function(MAINTENANCE, NAME, builder.pack(part, builder.MAINTENANCE))
     model = next(name for name in admin.api.models() if name.startswith(f"{MAINTENANCE}"))
     yield model
@@ -61,7 +62,7 @@ def test_an_administrator_records_what_users_chat(
     page.wait(lambda: "recording this answer" in page.last_message())
     page.screenshot("recorded")
     sent, answer = admin.ask(MODEL, f"{CALL} {SECRET}", tool_ids=[TOOL])
-    assert [each["description"] for each in answer["statusHistory"]].count(LINE) == 1
+    assert statuses(answer).count(LINE) == 1
     _, ended = admin.ask(maintenance, "record stop")
     path = PAGE_PATHS.search(ended["content"])
     assert path is not None, ended["content"]

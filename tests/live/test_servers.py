@@ -257,8 +257,8 @@ def test_moving_in_and_out(
         assert admin.chat(sent.chat_id)["models"] == [MODEL]
         end, answer = admin.ask(MODEL, "go on", after=sent)
         ends.append(end)
-        lost = ["Stored items that could not be reloaded: 2 (2 no longer stored)."] * (source == "other")
-        assert (statuses(answer), answer.get("error")) == (lost, None)
+        lost = ["Stored items not reloaded: 2 (2 no longer stored)."] * (source == "other")
+        assert (statuses(answer), error_of(answer)) == (lost, "")
         assert kinds(inputs(standin)[-1]) == expected
         assert "01KXAAAAAA" not in json.dumps(inputs(standin)[-1])
 

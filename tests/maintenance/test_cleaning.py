@@ -13,6 +13,7 @@ from open_webui_openrouter_pipe.history.markers import (
     serialize_marker,
     standalone_markers,
 )
+from open_webui_openrouter_pipe.host.native import NOTICE
 from open_webui_openrouter_pipe.maintenance.cleaning import clean_text, marker_ids, without_markers
 
 OURS, THEIRS = "01ABCDEFGH0123456789", "01ZZZZZZZZ0123456789"
@@ -36,6 +37,12 @@ def test_texts(text: str, cleaned: str) -> None:
     assert clean_text(text, {OURS}) == cleaned
 
 
+NOTICE_ITEM = {
+    "type": NOTICE,
+    "id": "notice_1",
+    "status": "completed",
+    "content": [{"type": "text", "text": "> Two files were left out."}],
+}
 SEALED = {"type": "reasoning.encrypted", "data": "x"}
 
 
@@ -75,6 +82,21 @@ def test_a_message_without_our_markers_is_left_alone() -> None:
         {"content": [{"text": 1}], "output": ["x", {"content": 1}]},
     ):
         assert without_markers(odd, set(), is_our_answer=True) is None
+
+
+def test_lines_about_an_answer_stay_without_our_name() -> None:
+    """Whoever wrote the message, people have read them; the page draws items of types that it does not know."""
+    for is_ours in (True, False):
+        cleaned = without_markers(
+            {"role": "assistant", "output": [NOTICE_ITEM, *message("Hello")["output"][3:]]},
+            set(),
+            is_our_answer=is_ours,
+        )
+        assert cleaned == {
+            "role": "assistant",
+            "output": [{**NOTICE_ITEM, "type": "notice"}, *message("Hello")["output"][3:]],
+        }
+        assert without_markers(cleaned, set(), is_our_answer=is_ours) is None
 
 
 def test_a_phase_goes_with_the_markers() -> None:

@@ -5,17 +5,19 @@ What stands in the host's tables, and what becomes of it, is in `host.txt`.
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import sqlalchemy as sa
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from open_webui_openrouter_pipe.conversation.slash import COMMANDS
 from open_webui_openrouter_pipe.host.platform import SECRET_FILE, Platform, SharedRedis
 from open_webui_openrouter_pipe.maintenance import commands
 from open_webui_openrouter_pipe.maintenance.commands import (
@@ -28,12 +30,15 @@ from open_webui_openrouter_pipe.maintenance.commands import (
 )
 from open_webui_openrouter_pipe.maintenance.pipe import Pipe, answer
 from open_webui_openrouter_pipe.openrouter.recordings import Recordings
+from open_webui_openrouter_pipe.pipe import Pipe as OpenRouterPipe
 from open_webui_openrouter_pipe.store.schema import create_tables, define_tables
+from open_webui_openrouter_pipe.valves import changed_valves
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from open_webui_openrouter_pipe.app import App
     from scripts.harness.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +57,10 @@ COLUMNS = {
     "model": "base_model_id name params meta",
     "model_history": "model_id",
     "access_grant": "resource_type resource_id principal_id",
-    "function": "type is_active:flag meta valves",
+    "prompt": "command user_id name content meta:json",
+    "prompt_history": "prompt_id",
+    "function": "user_id name type is_active:flag is_global:flag content meta valves",
+    "function_history": "function_id",
 }
 """Of the host's tables those that are used, and one that is not."""
 TYPES = {"": sa.Text, "json": sa.JSON, "flag": sa.Boolean}
@@ -125,6 +133,13 @@ class Host:
         return done
 
 
+class Said:
+    """An app that finds one thing wrong."""
+
+    async def problems(self, _: object) -> list[str]:
+        return ["`MODELS`: wrong."]
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
 async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Host]:
     """On each database, with its rows and ours."""
@@ -177,6 +192,39 @@ async def test_what_a_question_names_is_then_done(host: Host, command: str, kind
     assert await host.content() == expected
 
 
+async def test_shortcuts_are_installed_and_removed_without_a_trace(host: Host) -> None:
+    """Twice does no harm, what somebody else has under a name stays, and a model that does not think has one switch."""
+    functions, meta = host.tables["function"], {"tags": [], "openrouter_pipe": {"tags": "x"}}
+    row = {"base_model_id": None, "name": "t", "params": "{}", "meta": json.dumps(meta)}
+    await host.do(host.insert("model", "openrouter.a/thoughtless", row))
+    before = await host.content()
+    counted = {
+        "switches beside the message field": 2,
+        "commands in the list of `/`": len(COMMANDS) - 1,
+        "models with switches": 3,
+    }
+    assert "stay: `openrouter_web_search`, `/help`." in await host.ask("install")
+    assert await host.changes("install") == counted
+    installed = await host.content()
+    lists = {key: json.loads(row["meta"]).get("filterIds") for key, row in installed["model"].items()}
+    both = ["openrouter_answer_fast", "openrouter_think_harder"]
+    assert {key: held for key, held in lists.items() if held} == {
+        NEW: both,
+        "preset": both,
+        "old.openai/gpt-5.2": ["theirs", *both],
+    }
+    grants = [each for each in installed["access_grant"].values() if each["resource_type"] == "prompt"]
+    prompts = installed["prompt"]
+    assert {prompts[each["resource_id"]]["content"] for each in grants} == {
+        f"/{name} " for name in COMMANDS if name != "help"
+    }
+    assert {installed["function"][name]["user_id"] for name in both} == {"ada"}
+    assert await host.changes("uninstall shortcuts") == counted
+    assert await host.content() == before
+    await host.do(sa.delete(functions).where(functions.c.id == "openrouter_web_search"))
+    assert (await host.changes("install"))["models with switches"] == 4
+
+
 async def test_a_connection_keeps_what_was_set_for_its_models(host: Host) -> None:
     """Ours get copies, whatever stands in them: the connection still offers its own."""
     row = {"base_model_id": None, "name": "theirs", "params": "{}", "meta": "no JSON"}
@@ -206,6 +254,48 @@ async def test_what_must_be_there_first(host: Host) -> None:
     assert await host.content() == before
 
 
+async def test_settings_are_told_by_the_pipe_that_runs(host: Host) -> None:
+    """What is not at its default, without keys, and what is wrong; an older pipe, or none, says neither."""
+    pipe = OpenRouterPipe(lambda: cast("App", Said()))
+    loaded: list[str] = []
+
+    async def load(function_id: str) -> object:
+        loaded.append(function_id)
+        return pipe
+
+    async def load_older(_: str) -> object:
+        return Pipe()
+
+    command = read_command("settings")
+    assert await answer(command, host.platform, [], load=load) == commands.ALL_DEFAULTS.format(
+        target="openrouter"
+    )
+    advanced = '{"RETRY_SECONDS": 5, "WEB_FETCH": true, "FOO": 1}'
+    pipe.valves = pipe.Valves(
+        API_KEY="sk-or-v1-secret", MODELS="a|b, `c`", COST_LINE="lots", ADVANCED=advanced
+    )
+    report = await answer(command, host.platform, [], load=load)
+    rows_of_table = [
+        "`API_KEY` | `…`",
+        "`MODELS` | `a\\|b, 'c'`",
+        "`COST_LINE` | `lots`",
+        "`RETRY_SECONDS` | `5`",
+    ]
+    table = "\n".join(f"| {row} |" for row in [*rows_of_table, "`FOO` | `1`"])
+    assert report.startswith(commands.WRONG.format(target="openrouter") + "\n\n- `MODELS`: wrong.\n\n")
+    assert report.endswith(f"| setting | value |\n|---|---|\n{table}")
+    broken = pipe.Valves(ADVANCED='{"RETRY_SECONDS"')
+    assert changed_valves(broken) == {"ADVANCED": '{"RETRY_SECONDS"'}
+    key = f"sk-or-v1-{'a1' * 32}"  # in the wrong place
+    for wrong in (f'{{"KEY": "{key}"}}', f"{key}"):
+        assert key not in str(changed_valves(pipe.Valves(ADVANCED=wrong)))
+    assert loaded == ["openrouter", "openrouter"]
+    older = [await answer(command, host.platform, [], load=each) for each in (load_older, None)]
+    assert older == [commands.NO_SETTINGS.format(target="openrouter")] * 2
+    await host.switch_off("openrouter")
+    assert await answer(command, host.platform, [], load=load) == commands.NO_TARGET
+
+
 async def test_uninstalling_needs_the_function(host: Host) -> None:
     """Without it nothing says which models, valves and marks are ours: nothing is removed."""
     functions = host.tables["function"]
@@ -221,8 +311,8 @@ async def test_uninstalling_leaves_no_table_and_no_file(host: Host, tmp_path: Pa
     """What others have in the folders stays, as do presets, which are named."""
     await host.switch_off("openrouter")
     await host.ask("uninstall")
-    assert len(await host.our_tables()) == 10
-    assert "models of the pipe: 1." in await host.ask("uninstall now")
+    assert len(await host.our_tables()) == 11
+    assert "Presets on top of its models: 1." in await host.ask("uninstall now")
     assert await host.our_tables() == []
     left = [path.exists() for path in (tmp_path / SECRET_FILE, tmp_path / "cache" / "openrouter_pipe")]
     assert (left, (tmp_path / "cache").exists()) == ([False, False], True)
@@ -263,7 +353,8 @@ async def test_a_user_or_a_chat_is_forgotten(host: Host, kind: str, left: dict[s
             for column in table.c
         }
         for number, names in enumerate((owned, {**owned, **left})):
-            row = {**empty, **names, "id": str(number), "day": number, "end_chain": str(number)}
+            keys = {"id": str(number), "day": number, "quarter": number, "end_chain": str(number)}
+            row = {**empty, **names, **keys}
             values = {name: value for name, value in row.items() if name in table.c}
             statements.append(sa.insert(table).values(**values))
     await host.do(*statements)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from zlib import crc32
 
 import pytest
 
@@ -20,6 +19,7 @@ from open_webui_openrouter_pipe.media.library import (
     MediaLibrary,
 )
 from open_webui_openrouter_pipe.ports import FileContent, FilledItems, Model
+from tests.media.test_kinds import package
 from tests.support.files import FakeFiles, data_url
 from tests.support.rows import rows
 
@@ -31,10 +31,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).with_name("library.txt")
-_HEADER = b"IHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big") + b"\x08\x02\0\0\0"
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\r" + _HEADER + crc32(_HEADER).to_bytes(4, "big") + bytes(4) + b"IDAT"
-"""A picture of this size, without its pixels."""
-JPEG = b"\xff\xd8\xff\xe0 a photograph"
+PNG = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgAQAAAAAdquFJAAAAPUlEQVR42u3BAQ0AAADCoPdPbQ43oAAAAAAAAAAAAAAAAAAAAAAA"
+    "AAAAAAAAAAAAAAAAAAAAAAAAAADgzwCX4AABS8wbSgAAAABJRU5ErkJggg=="
+)
+"""A black picture of 640 x 480 pixels."""
+JPEG = b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAP//////////////////////////////////////////////////////////////////"
+    "////////////////////wAALCAABAAEBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAAA//EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAI"
+    "AQEAAD8AN//Z"
+)
 CONTENTS = {
     "png": PNG,
     "jpeg": JPEG,
@@ -44,7 +50,11 @@ CONTENTS = {
     "svg": b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
     "wav": b"RIFF\x24\0\0\0WAVEfmt " + bytes(20),
     "mp4": b"\0\0\0\x18ftypmp42" + bytes(12),
-    "zip": b"PK\3\4" + bytes(30),
+    "zip": package("a.txt"),
+    "cut": b"%PDF-1.4\n1 0 obj\n<<",
+    "cut-docx": package("word/document.xml")[:-30],
+    "cut-png": PNG[:-20],
+    "binary": b"\1\2\0\xff",
     "large": PNG + bytes(2**20),
     **dict.fromkeys(("a", "b", "c", "old", "drawn", "new"), PNG),
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -15,18 +16,22 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow
 from open_webui_openrouter_pipe.money.audit import Bill, rejected_bill, sent_bill
 from open_webui_openrouter_pipe.money.limits import (
+    DAY_QUARTERS,
+    QUARTER_SECONDS,
     AccountLimit,
     AccountSums,
     Group,
     Limit,
     SpendingLimits,
     accounts_of,
-    day_number,
+    clock_changes,
+    find_zone,
+    first_quarter,
     limits_of,
     may_begin,
-    month_start,
     nearest,
     period_end,
+    period_start,
     read_limits,
 )
 from open_webui_openrouter_pipe.money.prefix import Digests, LastRequest, expected_input, find_break
@@ -71,9 +76,13 @@ def pruned(names: Any) -> bool:
     return Bill(steps=tuple(Step(name, 9, triggered=True) for name in names)).pruned
 
 
-def unreadable(part: str) -> str:
-    """What is named of a list with this part: the very part, and nothing is read halfway."""
-    return read_limits(f"all: 5/day; {part}; user: 1/day").unreadable
+def unreadable(part: str) -> Any:
+    """What is named of a list with this part, and whose: the very part; the others are read."""
+    limits = read_limits(f"all: 5/day; {part}; user: 1/day")
+    assert [limit.scope for limit in limits.limits] == ["all", "user"]
+    (found,) = limits.unreadable
+    assert found.text == part
+    return found.group
 
 
 def begins(used: float, held: float) -> bool:
@@ -263,6 +272,19 @@ def test_the_valve_is_a_list_of_scopes_and_amounts() -> None:
     assert read_limits("group A: B (2026): 1/DAY").limits == (Limit("group", "A: B (2026)", "day", 1),)
 
 
+def test_what_cannot_be_read_concerns_whoever_it_may_limit() -> None:
+    """Everybody where it does not say whom, or the members of the group that it names."""
+    groups = [Group("1", "A")]
+    found = [
+        read_limits(text).unreadable_for(groups)
+        for text in ("x", "each of A: 1", "group B: 1/d", "all: 1/day")
+    ]
+    assert (found, read_limits("each of A: 1; group B: 2/day").groups) == (
+        ["x", "each of A: 1", "", ""],
+        ("B", "A"),
+    )
+
+
 def under(groups: list[Group], *, is_admin: bool = False) -> list[Limit]:
     """The limits of Ada."""
     return [each.limit for each in limits_of("ada", groups, SpendingLimits(LIMITS), is_admin=is_admin)]
@@ -330,10 +352,48 @@ def test_no_more_than_one_request_goes_beyond_a_limit(prices: list[tuple[float, 
     assert total + sum(cost for _, cost in running) <= 2 + dearest + 1e-9
 
 
-def test_days_and_months_are_those_of_utc() -> None:
-    """A period ends with the next midnight, or the one before the next month."""
-    assert day_number(NOON) - month_start(NOON) == 29
-    assert period_end("day", NOON) == datetime(2026, 12, 1, tzinfo=UTC)
-    assert period_end("month", NOON) == datetime(2026, 12, 1, tzinfo=UTC)
-    assert period_end("month", NOON + 30 * 86_400) == datetime(2027, 1, 1, tzinfo=UTC)
-    assert day_number(NOON + 43_200) == day_number(NOON) + 1
+@pytest.mark.parametrize(
+    ("zone", "start", "end", "month_end"),
+    [
+        ("", "2026-11-30T00:00+00:00", "2026-12-01T00:00+00:00", "2026-12-01T00:00+00:00"),
+        ("Asia/Kathmandu", "2026-11-29T18:15+00:00", "2026-11-30T18:15+00:00", "2026-11-30T18:15+00:00"),
+        ("Pacific/Kiritimati", "2026-11-30T10:00+00:00", "2026-12-01T10:00+00:00", "2026-12-31T10:00+00:00"),
+    ],
+)
+def test_days_and_months_are_those_of_the_zone(zone: str, start: str, end: str, month_end: str) -> None:
+    """A period ends with the next midnight there, or the one before the next month."""
+    there = find_zone(zone)
+    assert there
+    quarter = first_quarter(period_start("day", NOON, there), there)
+    assert quarter * QUARTER_SECONDS == datetime.fromisoformat(start).timestamp()
+    assert period_start("month", NOON, there).day == 1
+    assert period_end("day", NOON, there) == datetime.fromisoformat(end)
+    assert period_end("month", NOON, there) == datetime.fromisoformat(month_end)
+    assert period_end("month", NOON + 31 * 86_400, UTC) == datetime(2027, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "name", ["Berlin", "America", "../etc/passwd", "/etc/localtime", "Europe/Berlin\0", "é"]
+)
+def test_what_is_no_zone_is_none(name: str) -> None:
+    """Also what is a folder, a path or no name at all."""
+    assert find_zone(name) is None
+
+
+@given(
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Kathmandu"]),
+    first=st.dates(date(2024, 1, 1), date(2027, 1, 1)),
+    days=st.integers(1, 400),
+    at=st.floats(0, 0.999_999),
+)
+def test_any_zones_days_are_put_together_of_quarters_of_an_hour(
+    zone: str, first: date, days: int, at: float
+) -> None:
+    """Whatever its clock does in them."""
+    there = ZoneInfo(zone)
+    begin, end = first_quarter(first, there), first_quarter(first + timedelta(days=days), there)
+    quarter = begin + int(at * (end - begin))
+    ahead = [ahead for since, ahead in clock_changes(begin, end, there) if since <= quarter][-1]
+    for seconds in (0, QUARTER_SECONDS - 1):
+        local = datetime.fromtimestamp(quarter * QUARTER_SECONDS + seconds, there).date()
+        assert date(1970, 1, 1) + timedelta(days=(quarter + ahead) // DAY_QUARTERS) == local

@@ -19,6 +19,7 @@ from open_webui_openrouter_pipe.openrouter.catalog import (
     read_key,
     read_models,
     read_zdr_ids,
+    with_gone,
 )
 from open_webui_openrouter_pipe.openrouter.listing import ModelListing
 from open_webui_openrouter_pipe.ports import Model, other_model
@@ -207,6 +208,35 @@ async def test_the_lists_survive_a_restart_and_belong_to_their_address(tmp_path:
     assert (await elsewhere.rows.current(), await elsewhere.zdr_ids.current()) == (None, None)
     assert (await again.rows.current(), await again.zdr_ids.current()) == ({"a/m": Model("a/m", "a/m")}, both)
     assert (first.rows.fetches, again.rows.fetches, elsewhere.zdr_ids.failure is None) == (1, 0, False)
+
+
+@pytest.mark.anyio
+async def test_what_is_listed_no_more_is_remembered_for_a_while(tmp_path: Path, clock: FakeClock) -> None:
+    """With the day since when, also after a restart, until it is listed again or the days are over."""
+    both: Any = {"data": [{"id": "a/m"}, {"id": "a/n", "name": "A: N"}]}
+    one = {"data": [{"id": "a/m"}]}
+    day_seconds = 24 * 3600.0
+    found = []
+    for wire, day in [(both, 0), (one, 1), (one, 2), (both, 3), (one, 4), (DOWN, 5), (one, 93), (one, 94)]:
+        clock.now = day * day_seconds
+        known = catalog_of(FakeSource(wire), folder=tmp_path).rows
+        await (known.refresh() or pytest.fail("nothing is fetched"))
+        again = await catalog_of(FakeSource(DOWN), folder=tmp_path).rows.current()
+        assert wire is DOWN or known.value == again
+        left = (again or {}).get("a/n")
+        found.append(left and (left.name, left.gone_since))
+    gone = [("A: N", f"2026-11-{day}") for day in (23, 26)]
+    assert found == [("A: N", ""), gone[0], gone[0], ("A: N", ""), gone[1], gone[1], gone[1], None]
+
+
+@pytest.mark.parametrize(
+    "kept", [None, [], "x", {"data": 3, "gone": 4}, {"data": [3], "gone": [None, {"id": 5}]}]
+)
+def test_what_was_kept_may_be_anything(kept: Any) -> None:
+    """Of it nothing is read then; nor is anything put into a response that lists nothing."""
+    (model,) = (read_models(with_gone({"data": [{"id": "a/m"}]}, kept)) or {}).values()
+    assert model.id == "a/m"
+    assert with_gone({"data": []}, {"data": [{"id": "a/m"}]}) == {"data": []}
 
 
 FOUND_AMONG = [

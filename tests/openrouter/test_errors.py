@@ -148,6 +148,7 @@ def test_each_error_has_its_status_for_programs() -> None:
     assert found == {
         400: {
             *("InvalidHistory", "ContextBudgetExceeded", "AttachmentUnavailable", "AttachmentNotFound"),
+            *("AttachmentBinary", "AttachmentDamaged"),
             *(
                 "RequestRejected",
                 "ContextTooLong",
@@ -162,7 +163,7 @@ def test_each_error_has_its_status_for_programs() -> None:
         404: {"ModelNotFound"},
         413: {"RequestTooLarge"},
         429: {"TooBusy", "RateLimited"},
-        500: {"PipeError", "ConfigurationError"},
+        500: {"PipeError", "ConfigurationError", "UpdateRefused"},
         502: {"ConnectionFailed", "StreamBroken", "ProviderError"},
         503: {
             *("AddressPaused", "ProviderUnavailable", "NotOpenRouter"),

@@ -43,6 +43,7 @@ MODELS: Final[dict[str, Model | None]] = {
     "thinks": MODEL,
     "must think": replace(MODEL, reasoning_is_mandatory=True),
     "plain": PLAIN,
+    "draws": Model("a/d", "D", output_modalities=frozenset({"image"})),
 }
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 LOOK = {"type": "function", "function": {"name": "look", "description": "Looks", "parameters": SCHEMA}}

@@ -10,6 +10,7 @@ from open_webui_openrouter_pipe.openrouter.offer import (
     FILTER_WORDS,
     Filters,
     OfferSettings,
+    gone_models,
     offered_models,
     read_filters,
     read_variants,
@@ -34,8 +35,7 @@ def models(*listed: Row) -> tuple[Model, ...]:
 def offer(patterns: str = "*", filters: str = "", variants: str = "") -> OfferSettings:
     """What an administrator has written into the valves."""
     words = [[word.strip() for word in text.split(",") if word] for text in (patterns, filters, variants)]
-    read, unknown = read_variants(words[2])
-    return OfferSettings(tuple(words[0]), read_filters(words[1]), read, unknown)
+    return OfferSettings(tuple(words[0]), read_filters(words[1]), read_variants(words[2])[0])
 
 
 def ids(settings: OfferSettings, *listed: Row, zdr_ids: set[str] | None = None) -> list[str]:
@@ -44,9 +44,15 @@ def ids(settings: OfferSettings, *listed: Row, zdr_ids: set[str] | None = None) 
 
 
 def test_words_that_mean_nothing_are_named() -> None:
-    """As they were written, but for case and blanks; the others are read, among them all that the valve names."""
-    assert read_filters(["Zdr", "context >= 1.5m", "zrd", "0,5", "price<=two"]) == Filters(
-        frozenset({"zdr"}), 1_500_000, None, ("zrd", "0,5", "price<=two")
+    """As they were written, but for case and blanks, with what counts for them: what they are close to.
+
+    A price that cannot be read lets only free models pass. The others are read, among them all that the valve names.
+    """
+    assert read_filters(["Tools", "context >= 1.5m", "zrd", "0,5", "Price < 2"]) == Filters(
+        frozenset({"tools", "zdr"}), 1_500_000, 2, (("zrd", "zdr"), ("0,5", ""), ("price<2", "price<=2"))
+    )
+    assert read_filters(["price<=two", "context:128k"]) == Filters(
+        frozenset({"free"}), 128_000, None, (("price<=two", "free"), ("context:128k", "context>=128k"))
     )
     assert read_filters(FILTER_WORDS) == Filters(frozenset(FILTER_WORDS))
 
@@ -59,6 +65,21 @@ def test_the_newest_of_each_family_is_offered() -> None:
     assert ids(offer(filters="newest"), *listed) == ["a/m-3", "a/n-2", "a/m-2-mini", "b/m-10"]
     assert ids(offer(filters="newest, tools"), *listed) == ["a/m-2"]
     assert ids(offer("!a/m-3", "newest"), *listed)[0] == "a/m-2"
+
+
+def test_what_left_the_list_is_what_would_be_offered() -> None:
+    """By the patterns, the filters but those that need lists of today, and with its variants; named as withdrawn."""
+    old = {"gone_since": "2026-11-01", "pricing": PAID, "supported_parameters": ["tools"], "created": 5}
+    wire = {"data": [row("a/m-2", created=9)], "gone": [row("a/m-1", **old), row("b/n", **old)]}
+    listed = (read_models(wire) or {}).values()
+
+    def found(*valves: str) -> list[tuple[str, str]]:
+        return [(model.id, model.name) for model in gone_models(listed, offer(*valves))]
+
+    gone = [("a/m-1", "a: m-1 (withdrawn)"), ("a/m-1:nitro", "a: m-1 (nitro) (withdrawn)")]
+    assert found("*", "newest, zdr, tools, price<=2", "a/*:nitro") == [*gone, ("b/n", "b: n (withdrawn)")]
+    assert found("!b/*", "", "a/*:nitro, @preset/x") == gone
+    assert (found("*", "price<=1"), found("*", "free")) == ([], [])
 
 
 def test_a_variant_is_what_its_model_is() -> None:

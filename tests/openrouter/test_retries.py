@@ -223,7 +223,7 @@ async def test_who_waits_for_the_credits_of_others_is_told_so() -> None:
     assert (world.waits, len(world.bodies)) == ([3.0], 2)
     assert world.shown == [
         "Other requests are using the credits; trying again in 3 s (2 of 3)...",
-        "Asked again (2 of 3).",
+        "Asked again (2 of 3)...",
     ]
 
 

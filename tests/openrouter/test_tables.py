@@ -19,6 +19,7 @@ from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
 from open_webui_openrouter_pipe.openrouter.errors import retry_after, to_error
 from open_webui_openrouter_pipe.openrouter.listing import Status
 from open_webui_openrouter_pipe.openrouter.offer import family, is_offered, read_variants
+from open_webui_openrouter_pipe.openrouter.problems import Checks, Problem
 from open_webui_openrouter_pipe.openrouter.request import identity_parameters
 from open_webui_openrouter_pipe.openrouter.search import (
     SearchSettings,
@@ -188,8 +189,8 @@ class Answers:
         self.failure = failure and FetchFailure(getattr(errors, failure)("said"), NOON)
 
 
-def troubles(known: str, changes: Any, filters: str, variants: str) -> Any:
-    """The entry that is shown, the words that it names, and whether it says since when."""
+def troubles(known: str, changes: Any, filters: str) -> Any:
+    """The entry that is shown, and whether it says since when."""
     all_known = {
         "key": KEY,
         "rows": {"a/m": Model("a/m", "M")},
@@ -201,9 +202,10 @@ def troubles(known: str, changes: Any, filters: str, variants: str) -> Any:
     listing: Any = listing_of({}, has_key=facts["has_key"])
     for name in ("rows", "zdr_ids", "key")[: 3 if listing.key else 2]:
         setattr(listing, name, Answers(facts.get(name), facts.get(f"{name}_failure")))
-    settings = offer(facts.get("patterns", "*"), filters, variants)
-    status = listing.status(settings, offered=facts["offered"])
-    return status.kind, status.words, status.since == NOON
+    settings = offer(facts.get("patterns", "*"), filters)
+    checks = Checks(tuple(Problem(name, "it is wrong.") for name in facts.get("problems", ())))
+    status = listing.status(settings, offered=facts["offered"], checks=checks)
+    return status.kind, status.since == NOON
 
 
 def identity(level: Any) -> Any:

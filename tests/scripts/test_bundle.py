@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.conversation.slash import COMMANDS
+from open_webui_openrouter_pipe.errors import UpdateRefused
+from open_webui_openrouter_pipe.host.model_rows import WRITTEN
+from open_webui_openrouter_pipe.host.switches import AUTHOR, SWITCHES
 from open_webui_openrouter_pipe.maintenance import pipe as maintenance
+from open_webui_openrouter_pipe.maintenance import shortcuts
+from open_webui_openrouter_pipe.maintenance.releases import check_file, check_signature, read_release
 from scripts import build
 from scripts.bundle import builder, loader, verifier
 from scripts.bundle.builder import REWRITTEN_BY_HOST, BuildError, Package, pack, readable
@@ -135,10 +141,29 @@ def test_a_part_carries_what_it_imports() -> None:
     entry = "from ..inner.words import greeting\nfrom . import own\n\nclass Pipe:\n    say = staticmethod(greeting)\n"
     inner = ["inner/__init__.py", "inner/words.py"]
     files = {"part/__init__.py": "", "part/own.py": "", "part/own.txt": "", "part/pipe.py": entry}
-    part = builder.part_of(replace(sample(), files={**FILES, **files}), ".part.pipe")
-    assert (part.name, sorted(part.files)) == ("sample_part", ["__init__.py", *inner, *files])
     function = builder.Function("sample_part", "Part", "A part", ".part.pipe")
+    part = builder.part_of(replace(sample(), files={**FILES, **files}), function)
+    assert (part.name, sorted(part.files)) == ("sample_part", ["__init__.py", *inner, *files])
     assert load(pack(part, function))().say("Ada") == "Hello Ada"
+    texts = {"part/own.txt": "# head\nsaid = a\nother = b\nsaid_too = c\n", "part/more.txt": "other = d\n"}
+    package = replace(sample(), files={**FILES, **files, **texts})
+    part = builder.part_of(package, replace(function, lines=("said",)))
+    assert [part.files.get(path) for path in texts] == ["said = a\nsaid_too = c\n", None]
+
+
+def test_the_maintenance_function_carries_the_words_that_it_says() -> None:
+    """What it installs is the same as from the whole package, in every language; it carries little else of the pipe."""
+    text = pack(builder.part_of(builder.read_package(PACKAGE), builder.MAINTENANCE), builder.MAINTENANCE)
+    loaded = sys.modules[load(text).__module__.replace(".pipe", ".shortcuts")]
+    assert loaded is not shortcuts
+    changing = {"id", "created_at", "updated_at"}
+
+    def written(module: Any) -> list[dict[str, Any]]:
+        rows = [*map(module._function, SWITCHES), *map(module._prompt, COMMANDS)]
+        return [{key: value for key, value in row.items() if key not in changing} for row in rows]
+
+    assert written(loaded) == written(shortcuts)
+    assert len(text) < 90_000
 
 
 def test_a_package_is_read_with_all_its_texts(tmp_path: Path) -> None:
@@ -231,7 +256,7 @@ def test_a_packed_file_unpacks_itself(tmp_path: Path) -> None:
 def test_a_file_verifies_until_it_is_changed(write: Write, function: builder.Function) -> None:
     """Other files and another loader are distinguished, and the files that differ are named."""
     package = builder.read_package(PACKAGE)
-    part = builder.part_of(package, function.entry) if function.entry else package
+    part = builder.part_of(package, function)
     text = write(part, function)
     verdict = verifier.verify(text, package)
     digest = loader.digest_files(part.files)
@@ -292,6 +317,27 @@ def test_the_command_judges_a_file(
         assert said in "".join(capsys.readouterr())
 
 
+def test_a_signed_release_is_built_and_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The maintenance function takes both files with the public key that the command prints, and nothing cut off."""
+    key, release = tmp_path / "key.pem", tmp_path / "release"
+    monkeypatch.setattr(sys, "argv", ["build", "--new-key", str(key)])
+    assert build.main() == 0
+    public_key = capsys.readouterr().out.strip()
+    build.build(release)
+    path = build.sign(release, key, changelog="- New.", version=builder.read_package(PACKAGE).version)
+    signed = read_release(path.read_text("utf-8"))
+    check_signature(signed, public_key)
+    for name in ("openrouter.py", "openrouter_maintenance.py"):
+        content = (release / name).read_bytes()
+        assert check_file(name, content, signed) == content.decode()
+        with pytest.raises(UpdateRefused):
+            check_file(name, content[:-1], signed)
+    assert build.main() == 1
+    assert "the key cannot be written" in capsys.readouterr().err
+
+
 @pytest.mark.index
 def test_the_wheel_is_built_beside_the_files(tmp_path: Path) -> None:
     """One wheel of this version, in place of older ones."""
@@ -302,8 +348,9 @@ def test_the_wheel_is_built_beside_the_files(tmp_path: Path) -> None:
 
 
 def test_maintenance_knows_the_pipe_by_its_frontmatter() -> None:
-    """Its author and title are those that the builder writes."""
-    assert (builder.AUTHOR, builder.PIPE.title) == (maintenance.AUTHOR, maintenance.TITLE)
+    """Its author and title are those that the builder writes; what it reads of models' rows is what the pipe writes."""
+    assert shortcuts.MARK == WRITTEN
+    assert (builder.AUTHOR, builder.PIPE.title) == (AUTHOR, maintenance.TITLE)
 
 
 def test_the_stub_imports_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

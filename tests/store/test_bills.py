@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
+from collections import defaultdict
 from dataclasses import asdict, replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
-from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums, Limit
+from open_webui_openrouter_pipe.money.limits import EPOCH, AccountLimit, AccountSums, Limit
 from open_webui_openrouter_pipe.planning.plan import Step
 from open_webui_openrouter_pipe.store.beside import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
@@ -100,6 +105,56 @@ async def test_a_bill_of_a_provider_alone_is_written(database: Database) -> None
     assert await ledger.sums(["user:ada"]) == {"user:ada": AccountSums(provider_day=1.0, provider_month=1.0)}
 
 
+CLOCKS_CHANGE = datetime(2026, 10, 25, 1, tzinfo=UTC).timestamp()
+"""In Berlin."""
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kathmandu", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("account", ["", "user:a"])
+async def test_usage_is_added_up_by_each_column(database: Database, zone: str, account: str) -> None:
+    """Of users alone, in the days of any zone; what has failed is counted apart, a summary without a text is not."""
+    there, dice = ZoneInfo(zone), random.Random(zone)
+    last = datetime.fromtimestamp(CLOCKS_CHANGE, there).date()
+    days = (last - timedelta(days=2), last)
+    expected: dict[str, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    of_limits: dict[str, list[float]] = defaultdict(lambda: [0, 0])
+    for _ in range(90):
+        midnight = datetime(last.year, last.month, last.day - dice.choice((-1, 0, 1, 1, 2, 20)), tzinfo=there)
+        seconds = int(midnight.timestamp()) + dice.randint(-2 * 3600, 4 * 3600)
+        user, model, failure = dice.choice("ab"), dice.choice("mn"), dice.choice(("", "", "", "rate"))
+        bill = replace(BILL, accounts=(f"user:{user}", "all"), model=model, failure=failure)
+        bill = replace(bill, purpose=dice.choice(("answer", "answer", "summary")))
+        await write(ledger_at(database, seconds), bill)
+        day = datetime.fromtimestamp(seconds, there).date()
+        failed = failure if bill.purpose == "answer" else ""
+        if account and account != f"user:{user}":
+            continue
+        if days[0] <= day <= days[1]:
+            number = (day - EPOCH).days
+            row: list[tuple[str, Any]] = [("failure", failed)]
+            if not failed:
+                columns = {"day": number, "account": f"user:{user}", "model": model}
+                row = [*columns.items(), ("row", tuple(columns.values()))]
+            for by, value in row:
+                expected[by][value][0] += bill.requests
+                expected[by][value][1] += bill.cost
+        if not failed and day.replace(day=1) == last.replace(day=1) and day <= last:
+            of_limits[f"user:{user}"][0] += (day == last) * bill.provider_cost
+            of_limits[f"user:{user}"][1] += bill.cost
+    found: dict[str, dict[Any, list[float]]] = defaultdict(dict)
+    limits = {}
+    for each in await ledger_at(database).usage(days, there, account):
+        key = (each.day, each.account, each.model) if each.by == "row" else getattr(each, each.by)
+        if each.requests:
+            found[each.by][key] = [each.requests, each.cost]
+        if each.by == "account":
+            limits[each.account] = [each.provider_day, each.month_cost]
+        assert isinstance(each.requests, int)
+    assert {*expected} == {"day", "account", "model", "failure", "row"}
+    assert found == expected
+    assert limits == of_limits
+
+
 async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     """And so does a release, at no cost."""
     ledger = ledger_at(database)
@@ -145,15 +200,18 @@ async def test_a_hold_of_a_worker_that_died_ends_by_itself(database: Database) -
 
 
 async def test_bills_survive_what_is_deleted(database: Database) -> None:
-    """A chat's row goes with its chat or user; what limits go by stays for two months, whoever is deleted."""
+    """A chat's row goes with its chat or user; what limits and reports go by stays for 400 days, whoever is deleted."""
     await write(ledger_at(database, AGED), BILL, replace(BILL, user_id="eve", accounts=("user:eve",)))
+    earlier = {"account": "all", "day": AGED // DAY_SECONDS, "cost": 4.0}
+    await database.change(database.tables.spending.insert(), [earlier])
     host = FakeHost(users={"ada"}, chats=set())
     await sweep(database, host)
     assert await ledger_at(database).of_chat("ada", "chat-1") == ChatSpending()
     assert await ledger_at(database).of_chat("eve", "chat-1") == ChatSpending()
-    assert len(await database.fetch(database.tables.spending.select())) == 3
-    await sweep(database, host, now=AGED + (KEPT_SPENDING_DAYS + 1) * DAY_SECONDS)
-    assert await database.fetch(database.tables.spending.select()) == []
+    usage, spending = database.tables.usage, database.tables.spending
+    for days, left in ((0, [3, 1]), (KEPT_SPENDING_DAYS - 1, [3, 1]), (KEPT_SPENDING_DAYS + 1, [0, 0])):
+        await sweep(database, host, now=AGED + days * DAY_SECONDS)
+        assert [len(await database.fetch(table.select())) for table in (usage, spending)] == left
 
 
 async def test_of_many_at_once_one_goes_beyond(database: Database) -> None:
@@ -260,6 +318,40 @@ async def test_the_breaks_of_a_chat_are_listed(database: Database) -> None:
     expected = [("turn 3", "edit", 0.25), ("turn 2", "edit", 0.25)]
     assert await log.breaks("ada", "c", limit=2) == expected
     assert await log.breaks("bob", "c", limit=2) == await log.breaks("ada", "", limit=2) == []
+
+
+async def test_what_a_chat_has_cost_is_added_up_by_day_and_model(database: Database) -> None:
+    """By the days of a time zone, the latest first; what cost nothing is not listed, nor what others have asked."""
+    log, table = AuditLog(database), database.tables.audit
+    midnight = int(datetime(2024, 5, 2, tzinfo=UTC).timestamp())
+    for number, (seconds, model, cost, provider) in enumerate(
+        [
+            *((-60, "a", 1.0, 0.0), (0, "a", 2.0, 0.5), (0, "b", 0.0, 0.25), (0, "b", 0.0, 0.0)),
+            *((899, "a", 4.0, 0.0), (20 * 3600, "a", 8.0, 0.0)),
+        ]
+    ):
+        log.write(replace(record(number, WHOLE, "c"), model=model, cost=cost, provider_cost=provider))
+        await log.idle()
+        unset = table.c.created > midnight + 2 * DAY_SECONDS
+        await database.change(table.update().where(unset).values(created=midnight + seconds))
+    log.write(replace(record(9, WHOLE, "c"), user_id="bob", cost=99.0))
+    await log.idle()
+
+    def spent(requests: int, cost: float, provider: float = 0.0) -> ChatSpending:
+        return ChatSpending(requests=requests, cost=cost, provider_cost=provider)
+
+    first, second = date(2024, 5, 1), date(2024, 5, 2)
+    assert await log.costs("ada", "c", UTC) == [
+        (second, "b", spent(1, 0.0, 0.25)),
+        (second, "a", spent(3, 14.0, 0.5)),
+        (first, "a", spent(1, 1.0)),
+    ]
+    assert [each[:2] for each in await log.costs("ada", "c", timezone(timedelta(hours=5, minutes=45)))] == [
+        (date(2024, 5, 3), "a"),
+        (second, "b"),
+        (second, "a"),
+    ]
+    assert await log.costs("ada", "d", UTC) == []
 
 
 async def test_a_refused_record_costs_the_others_nothing(

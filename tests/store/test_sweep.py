@@ -233,7 +233,7 @@ async def test_a_worker_that_was_held_up_gives_way(database: Database) -> None:
     assert await rows_left(database) == []
 
 
-@pytest.mark.parametrize("absent", ["artifact", "summary", "audit", "ledger", "prompt", "spending"])
+@pytest.mark.parametrize("absent", ["artifact", "summary", "audit", "ledger", "prompt", "spending", "usage"])
 async def test_a_missing_table_keeps_nothing_else(database: Database, absent: str) -> None:
     """What is wrong with one table is said; the others are swept all the same."""
     tables = {name: table for name, table in swept_tables(database).items() if name != absent}
@@ -279,6 +279,7 @@ async def test_the_statements_of_the_page_delete_everything(
             await write(database, table, owner, owner, chat, NOW)
         for table, values in (
             (tables.spending, {"account": account, "day": 1, "cost": 1.0}),
+            (tables.usage, {"account": account, "quarter": 1, "model": "m", "failure": ""}),
             (tables.hold, {"account": account, "id": "1", "amount": 1.0, "until": NOW}),
         ):
             await database.change(sa.insert(table), values)
@@ -289,7 +290,7 @@ async def test_the_statements_of_the_page_delete_everything(
         await database.change(sa.text(statement.replace(name, names_of_tables[name])))
     for table in swept_tables(database).values():
         assert await left(database, table) == [("ada", "chat-1")]
-    for column in (tables.spending.c.account, tables.hold.c.account):
+    for column in (tables.spending.c.account, tables.usage.c.account, tables.hold.c.account):
         assert await column_values(database, column) == accounts
 
 

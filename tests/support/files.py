@@ -15,12 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PICTURES = {
-    "image/png": b"\x89PNG\r\n\x1a\n" + b"png" * 20,
-    "image/jpeg": b"\xff\xd8\xff\xe0" + b"jpeg" * 20,
-    "image/gif": b"GIF89a" + b"gif" * 20,
-    "image/webp": b"RIFF\x40\x00\x00\x00WEBPVP8 " + b"webp" * 20,
+    f"image/{kind}": base64.b64decode(content)
+    for kind, content in (
+        (
+            "png",
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg==",
+        ),
+        (
+            "jpeg",
+            (
+                "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAP////////////////////////////////////////////////////////////////////"
+                "//////////////////wAALCAABAAEBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAAA//EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAIAQEA"
+                "AD8AN//Z"
+            ),
+        ),
+        ("gif", "R0lGODdhAQABAIEAAAAAAAAAAAAAAAAAACwAAAAAAQABAAAIBAABBAQAOw=="),
+        ("webp", "UklGRhoAAABXRUJQVlA4TA4AAAAvAAAAAAcQEf0PRET/Aw=="),
+    )
 }
-"""Bytes that begin as each kind does; nobody draws them."""
+"""One pixel of each kind."""
 
 
 def data_url(kind: str, content: bytes) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import date
 from typing import TYPE_CHECKING
 from unittest.mock import AsyncMock, Mock
 
-from open_webui_openrouter_pipe.context.report import ChatRecord
+from open_webui_openrouter_pipe.context.report import ChatCost, ChatRecord
+from open_webui_openrouter_pipe.context.spending import SpendingReport, report_spending
 from open_webui_openrouter_pipe.turn.bill import Payer, Spending, SpendingServices, SpendingSettings
 from open_webui_openrouter_pipe.turn.fit import PlannerServices
 from open_webui_openrouter_pipe.turn.memory import Memory
@@ -62,6 +64,12 @@ async def read_nothing(_plan: Plan) -> ChatRecord:
     return ChatRecord(0)
 
 
+async def spend_nothing(_period: str) -> SpendingReport:
+    """Nothing was spent on a day."""
+    days = (date(2026, 11, 28), date(2026, 11, 28))
+    return report_spending((), {}, days=days, zone="UTC", of_all=False)
+
+
 class ShownNotices:
     """Collects the status lines that a user would see."""
 
@@ -70,3 +78,8 @@ class ShownNotices:
 
     async def __call__(self, notice: Notice) -> None:
         self.lines.append(notice.text)
+
+
+async def read_no_cost() -> ChatCost:
+    """Nothing is counted."""
+    return ChatCost(None)

@@ -12,11 +12,13 @@ from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStart
 from open_webui_openrouter_pipe.responses.items import FunctionCall, OpaqueItem, Reasoning
 from open_webui_openrouter_pipe.turn.own_tools import OwnCalls
 from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder
-from open_webui_openrouter_pipe.turn.round import search_lines
+from open_webui_openrouter_pipe.turn.round import search_lines, waiting_line
 from tests.support.rows import rows
 from tests.turn.turns import ORIGIN, FakeStore
 
 TABLES = Path(__file__).parent / "calls.txt"
+THOUGHT = Reasoning(type="reasoning", id="rs", summary=[])
+SEARCH = OpaqueItem(type="web_search_call")
 
 
 def call(call_id: str, name: str = "f") -> FunctionCall:
@@ -94,3 +96,21 @@ def test_a_search_is_announced_and_ended(when: str, item: Any, line: str) -> Non
     effect = ItemStarted(0, item) if when == "begins" else ItemFinished(0, item)
     assert list(search_lines(effect)) == ([Notice(line, done=when == "ends")] if line else [])
     assert not list(search_lines(TextDelta(0, 0, "Searching")))
+
+
+@pytest.mark.parametrize(
+    ("latest", "said"),
+    [
+        (None, "Waiting for the model..."),
+        (Notice("Two turns were left out."), "Waiting for the model..."),
+        (ItemFinished(0, THOUGHT), "Waiting for the model..."),
+        (TextDelta(0, 0, "Hi"), "Waiting for the model..."),
+        (Notice("Many are waiting...", done=False), "Many are waiting..."),
+        (ItemStarted(0, THOUGHT), "The model is thinking..."),
+        (TextDelta(0, 0, "Hm", "summary_text"), "The model is thinking..."),
+        (ItemStarted(0, SEARCH), "Searching the web..."),
+    ],
+)
+def test_a_silence_is_said_with_what_is_known(latest: Any, said: str) -> None:
+    """By what came last: a wait that goes on, thinking, a search; otherwise only the model can be waited for."""
+    assert waiting_line(latest, 20.0) == Notice(f"{said} 20 s. Stop is safe.", done=False)

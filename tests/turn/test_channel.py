@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
 from open_webui_openrouter_pipe.ports import Notice, Output
 from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 pytestmark = pytest.mark.anyio
 
@@ -99,3 +103,70 @@ async def test_a_full_channel_makes_the_writer_wait() -> None:
     given_up.cancel()
     with pytest.raises(asyncio.CancelledError):
         await given_up
+
+
+async def said_of(steps: Sequence[tuple[float, Output | None]]) -> list[tuple[float, Output]]:
+    """What goes out and when, in seconds; each step is put at its time, and None closes the channel."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    channel = OutputChannel(
+        waiting_line=lambda latest, seconds: Notice(f"{'more' if latest else 'nothing yet'} {seconds}")
+    )
+
+    async def write() -> None:
+        for seconds, output in steps:
+            await asyncio.sleep(began + seconds - loop.time())
+            if output is not None:
+                await channel.put(output)
+        channel.close()
+
+    writer = asyncio.create_task(write())
+    said = [(round(loop.time() - began, 2), output) async for output in channel.drain()]
+    await writer
+    return said
+
+
+@pytest.mark.skips_time
+async def test_a_silence_is_said_three_times() -> None:
+    """After 8, 20 and 60 seconds, however long it lasts; what comes ends it, and the next one is said again."""
+    lines = [(float(at), Notice(f"nothing yet {float(at)}")) for at in (8, 20, 60)]
+    later = [(308.0, Notice("more 8.0")), (320.0, Notice("more 20.0"))]
+    assert await said_of([(300, text("a")), (321, None)]) == [*lines, (300.0, text("a")), *later]
+
+
+@pytest.mark.skips_time
+async def test_nothing_is_said_of_an_answer_that_flows() -> None:
+    """However long it takes: only a gap is a silence, whatever came before it."""
+    steps: list[tuple[float, Output | None]] = [(float(at), text("a")) for at in range(0, 70, 7)]
+    assert await said_of([*steps, (70.9, None)]) == steps
+    steps[5:] = [(37.0, text("b")), (40.0, None)]
+    assert await said_of(steps) == [*steps[:5], (36.0, Notice("more 8.0")), (37.0, text("b"))]
+
+
+@pytest.mark.skips_time
+async def test_whoever_stops_draining_ends_the_watch() -> None:
+    """No timer goes on for an answer that nobody reads."""
+    asked = list[float]()
+
+    def line(_: Output | None, seconds: float) -> Notice:
+        asked.append(seconds)
+        return Notice("Wait.")
+
+    outputs = OutputChannel(waiting_line=line).drain()
+    assert await anext(outputs) == Notice("Wait.")
+    await outputs.aclose()
+    await asyncio.sleep(100)
+    assert asked == [8.0]
+
+
+@pytest.mark.skips_time
+async def test_nothing_is_waited_for_once_the_answer_is_whole() -> None:
+    """However long its reader takes with the last of it."""
+    channel = OutputChannel(waiting_line=lambda _, seconds: Notice(f"Wait {seconds}.", done=False))
+    await channel.put(text("a"))
+    channel.close()
+    said = []
+    async for output in channel.drain():
+        said.append(output)
+        await asyncio.sleep(30)
+    assert said == [text("a")]

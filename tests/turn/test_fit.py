@@ -66,7 +66,8 @@ def fitter_of(
     **terms: Any,
 ) -> Fitter:
     """For one call; those of the same planner belong to the same worker."""
-    origin = replace(ORIGIN, **{name: terms.pop(name) for name in ("user_id", "chat_id") if name in terms})
+    named = [name for name in ("user_id", "chat_id", "is_admin") if name in terms]
+    origin = replace(ORIGIN, **{name: terms.pop(name) for name in named})
     settings = ContextSettings(context_strategy=strategy)
     model = ModelTerms("vendor/model", window, output_tokens=output)
     if tools:
@@ -98,7 +99,7 @@ async def test_the_user_is_shown_what_is_omitted_once_a_batch() -> None:
     await fit(fitter_of(FakeServices().planner()), retrieved, screen := ShownNotices())
     assert [bool(CUT.fullmatch(shown)) for shown in screen.lines] == [True, True, False]
     assert re.fullmatch(
-        r"The retrieved text was cut to its beginning: about [\d,]+ of its 7,\d+ tokens were left out\.",
+        r"Retrieved text cut to its beginning: [\d,]+ of 7,\d+ tokens left out\.",
         screen.lines[2],
     )
 
@@ -116,6 +117,38 @@ async def test_a_line_is_shown_where_nobody_has_read_it(
         await fit(fitter_of(planners[request.pop("worker", 0)], **request), chat, screen)
         shown.append(len(screen.lines))
     assert shown == told
+
+
+@pytest.mark.parametrize(
+    ("turns", "terms", "told"),
+    [
+        (0, {}, [1, 0]),
+        (0, {"is_admin": False}, [0, 0]),
+        (0, {"recorded": False}, [0, 0]),
+        (0, {"chat_id": ""}, [0, 0]),
+        (0, {"optional_tools": ("small",)}, [0, 0]),
+        (2, {}, [0, 0]),
+    ],
+)
+async def test_an_administrator_is_told_once_what_the_tools_take(
+    turns: int, terms: dict[str, Any], told: list[int]
+) -> None:
+    """With a chat's first message, of tools that nobody has chosen and that are more than a few."""
+    planner, shown = FakeServices().planner(), []
+    of_chat = {"is_admin": True, "tools": False, "optional_tools": ("get_time", "search"), **terms}
+    for _ in told:
+        fitter = fitter_of(planner, window=100_000, **of_chat)
+        small = {"name": "small", "description": "Small."}
+        fitter.terms = replace(fitter.terms, tools=(*TOOLS, small))
+        await fit(fitter, long_chat(turns, words=5), screen := ShownNotices())
+        shown.append(
+            [
+                line
+                for line in screen.lines
+                if line == "Built-in tools: about 7,400 tokens a message. See /context."
+            ]
+        )
+    assert [len(lines) for lines in shown] == told
 
 
 async def test_what_cannot_fit_is_refused_and_recorded() -> None:

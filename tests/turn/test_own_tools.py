@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from open_webui_openrouter_pipe.host.native import NOTICE
 from open_webui_openrouter_pipe.recall.tool import RECALL_NAME
 from open_webui_openrouter_pipe.turn.own_tools import LIMIT_REACHED, MAX_OWN_ROUNDS
 from open_webui_openrouter_pipe.words.lines import notice
@@ -65,7 +66,7 @@ async def test_a_call_of_ours_is_answered_within_the_answer(tmp_path: Path) -> N
     assert offered(router) == [["look"], ["look"], ["look", "recall"], ["look", "recall"]]
     assert ["377" in outputs(sent)[-1] for sent in router.inputs[2:]] == [False, True]
     shown = [item["type"] for item in page.turns[1][1].output]
-    assert shown == ["function_call", "function_call_output", "message"]
+    assert shown == [NOTICE, "function_call", "function_call_output", "message"]
 
 
 @pytest.mark.parametrize("items", rows(Path(__file__).parent / "rounds.txt", "own rounds", ROUNDS))

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
+from PIL import Image
 
 from open_webui_openrouter_pipe.errors import (
     ContextTooLong,
@@ -24,13 +26,16 @@ from open_webui_openrouter_pipe.errors import (
 from open_webui_openrouter_pipe.turn.remedies import in_words, may_be_too_long
 from scripts.harness.page import Page
 from tests.openrouter.test_refusals import RECORDED
-from tests.support.files import PICTURES, data_url
+from tests.support.files import data_url
 from tests.support.wire import frames
 from tests.turn.pipe import MODEL, TOOLS, Json, Router, call, completed, message, open_pipe, opened, reasoning
 
 pytestmark = pytest.mark.anyio
 
-IMAGE: Final = {"type": "image_url", "image_url": {"url": data_url("image/jpeg", PICTURES["image/jpeg"])}}
+_WRITTEN = BytesIO()
+Image.new("1", (1024, 1024)).save(_WRITTEN, "png")
+IMAGE: Final = {"type": "image_url", "image_url": {"url": data_url("image/png", _WRITTEN.getvalue())}}
+"""A picture of ordinary size."""
 CREATED: Final = {"type": "response.created", "response": {"id": "gen-1"}}
 UNEXPLAINED: Final = {
     "status": 400,
@@ -325,6 +330,35 @@ async def test_a_chat_without_reasoning_goes_on_where_a_thinking_model_wants_it(
     async with judged(tmp_path, judge) as page:
         answer = await page.ask("two")
     assert (answer.error, answer.text, judge.refused) == (None, "It works.", 1)
+
+
+NO_TOOLS: Final = {
+    "status": 404,
+    "shape": "json body",
+    "body": {"error": {"code": 404, "message": "No endpoints found that support tool use."}},
+}
+
+
+@pytest.mark.parametrize(
+    ("builtin", "refusals", "with_tools"),
+    [(["look"], 1, [True, False, False]), ([], 2, [True, True])],
+)
+async def test_where_no_provider_calls_tools_the_builtin_ones_are_left_out(
+    tmp_path: Path, builtin: list[str], refusals: int, with_tools: list[bool]
+) -> None:
+    """Said once; later messages of the chat come without at once. What somebody has chosen is not left out."""
+    judge = Judge(NO_TOOLS, "tools")
+    judge.has_cause, judge.judges = (lambda asked: bool({"tools", "tool_choice"} & asked.keys())), True
+    async with open_pipe(tmp_path, judge, RETRY_SECONDS=0) as pipe:
+        page = Page(pipe, MODEL, tools=TOOLS)
+        page.builtin_tools = builtin
+        page.parameters = {"tool_choice": "auto"}
+        answers = [await page.ask(each) for each in ("one", "two")]
+    line = "No provider of this model calls tools: asking again without those of Open WebUI."
+    assert [answer.text for answer in answers] == (["It works."] * 2 if builtin else [""] * 2)
+    assert [line in answer.notices for answer in answers] == [bool(builtin), False]
+    assert [bool(answer.error) for answer in answers] == [not builtin] * 2
+    assert ([bool(asked.get("tools")) for asked in judge.requests], judge.refused) == (with_tools, refusals)
 
 
 class Changing(Judge):

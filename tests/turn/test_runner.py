@@ -26,6 +26,7 @@ from open_webui_openrouter_pipe.history.markers import name_call
 from open_webui_openrouter_pipe.history.parts import text_part
 from open_webui_openrouter_pipe.history.turn import input_message
 from open_webui_openrouter_pipe.ports import (
+    AnswerCost,
     Event,
     Failed,
     FilledItems,
@@ -98,12 +99,13 @@ TABLES = Path(__file__).parent / "turns.txt"
 LINES = {
     "unsaved": notice("answer_not_saved"),
     "unavailable": notice("artifacts_unavailable", count=1),
-    "unreadable": "Stored items that could not be reloaded: 1 (1 encrypted with another key, or damaged).",
+    "unreadable": "Stored items not reloaded: 1 (1 encrypted with another key, or damaged).",
 }
 
 
 def kinds(outputs: Sequence[Any]) -> list[str]:
-    return [type(output).__name__ for output in outputs if not isinstance(output, tuple)]
+    """All but what only says how much it has cost."""
+    return [type(output).__name__ for output in outputs if not isinstance(output, tuple | AnswerCost)]
 
 
 def line(outputs: Sequence[Output]) -> str:
@@ -225,15 +227,18 @@ async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
 
 @pytest.mark.parametrize("still", [False, True])
 async def test_a_request_that_is_too_long_is_sent_once_more_with_less(*, still: bool) -> None:
-    """The user reads of it, and both are recorded; refused again, the first refusal is the last that is read."""
+    """The user reads of it, and both are recorded; refused again, the first refusal is all that is left to read."""
     again = [ContextTooLong("still too long")] if still else answer(TEXT)
     setup = TurnSetup(LONG_CHAT, [ContextTooLong("too long")], again)
     outputs = await setup.run()
     first, second = (body["input"] for body in setup.router.bodies)
     assert len(str(second)) < 0.75 * len(str(first))
     assert (second[-1], len(setup.books.written)) == (first[-1], 2)
-    (said,) = notices(outputs)
-    assert re.fullmatch(r"\d+ of .* less\. The provider counted more tokens than fit into its window\.", said)
+    wait, *said = [output for output in outputs if isinstance(output, Notice)]
+    why = notice("context_shortened")
+    assert (wait, said[1:]) == (Notice(why, done=False), [] if still else [Notice(why)])
+    assert all(re.fullmatch(r"\d+ of .* less\.", line.text) for line in said[:1])
+    assert bool(said) is not still
     assert line(outputs) == ("too long" if still else "")
     assert kinds(outputs)[-1] == ("Failed" if still else "ResponseFinished")
 

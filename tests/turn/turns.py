@@ -35,7 +35,14 @@ from open_webui_openrouter_pipe.turn.own_tools import RecallTool
 from open_webui_openrouter_pipe.turn.recorder import Persistence
 from open_webui_openrouter_pipe.turn.round import Ports
 from open_webui_openrouter_pipe.turn.runner import PromptKeeper, TurnRunner
-from tests.support.services import FakeServices, no_template, read_nothing, spending_of
+from tests.support.services import (
+    FakeServices,
+    no_template,
+    read_no_cost,
+    read_nothing,
+    spend_nothing,
+    spending_of,
+)
 from tests.turn.summary_fakes import FakeRequests
 
 OLD = "0000000000000000000A"
@@ -175,7 +182,9 @@ class TurnSetup:
             memory=self.memory,
             fitter=fitter,
             spending=spending_of(services, ORIGIN),
-            commands=CommandRunner(fitter, channel, new_id, read_nothing, "A model", 1.0),
+            commands=CommandRunner(
+                fitter, channel, new_id, read_nothing, read_no_cost, "A model", 1.0, spend_nothing
+            ),
             prompt=PromptKeeper(None, None, no_template),
             recall=RecallTool(
                 partial(services.counter, ORIGIN.model), services.caches.passages, is_offered=False

@@ -10,6 +10,7 @@ from string import Formatter
 
 import pytest
 
+from open_webui_openrouter_pipe.maintenance import commands, pipe, releases, updates
 from open_webui_openrouter_pipe.money.prices import dollars
 from open_webui_openrouter_pipe.words.lines import (
     ENGLISH,
@@ -31,7 +32,15 @@ SECTIONS = {
 }
 """The names of the English lines by the heads of their sections."""
 ENGLISH_ONLY = SECTIONS["the list of models, which is English for all users"]
-ALIKE = {"part_instructions", "context_tokens", "context_no", "cost_seconds", "cost_speed", "sentences"}
+ALIKE = {
+    "part_instructions",
+    "context_tokens",
+    "context_no",
+    "cost_seconds",
+    "cost_speed",
+    "problem",
+    "sentences",
+}
 """Lines that several languages share."""
 LONGEST_CHARACTERS = 300
 NAMES = re.compile(r"https://[a-z0-9./-]*[a-z0-9]|`[^`]+`|\b[A-Z][A-Z_]{3,}[A-Z]\b|max_tokens", re.ASCII)
@@ -65,6 +74,20 @@ def test_each_line_of_a_file_has_a_name_and_a_text() -> None:
         assert [line for line, name in zip(lines, names, strict=True) if not name] == []
         assert len({name[1] for name in names if name}) == len(lines)
     assert {path.stem for path in (PACKAGE / "words").glob("??.txt")} == set(LANGUAGES)
+
+
+def test_nobody_reads_of_a_pipe() -> None:
+    """A word of Open WebUI's inside, and a vulgar or an odd one in some languages: neither lines, nor valves."""
+    files = sorted((PACKAGE / "words").glob("*.txt"))
+    said = [path.name for path in files if re.search(r"\bpipes?\b", path.read_text("utf-8"), re.IGNORECASE)]
+    assert (said, len(files)) == ([], len(LANGUAGES) + 1)
+    reports = [
+        text
+        for module in (commands, pipe, releases, updates)
+        for name, text in vars(module).items()
+        if name.isupper() and isinstance(text, str)
+    ]
+    assert not [text for text in reports if re.search(r"(?<!-)\bpipes?\b", text, re.IGNORECASE)]
 
 
 @each_language

@@ -8,13 +8,13 @@ from string import Formatter
 
 import pytest
 
-from open_webui_openrouter_pipe.words.lines import ENGLISH, admin_notice, is_important, notice
+from open_webui_openrouter_pipe.words.lines import ENGLISH, WEIGHTS, admin_notice, notice, weight
 from scripts.paths import PACKAGE
 from tests.words.test_languages import FORMS
 
 SPEAKERS = {"notice", "admin_notice", "say"}
 """Under these names the two functions that return a line are called."""
-IN_ONE_LANGUAGE = {"context/report.py", "context/page.py"}
+IN_ONE_LANGUAGE = {"context/report.py", "context/page.py", "context/frame.py", "context/spending.py"}
 """Where whole texts are put together of lines that a `speaker` has said in the user's language."""
 TEMPLATES = {name: text for name, text in ENGLISH.lines.items() if name not in FORMS}
 NODES = [
@@ -92,9 +92,17 @@ def test_a_singular_needs_no_other_values_than_its_plural() -> None:
 def test_waits_and_what_went_well_are_not_important() -> None:
     """By the heads of their sections; what was cut, lost or is not as wanted is important, and so is any other text."""
     routine = (notice("summarizing", tokens=1), notice("place_found"), notice("cost_line", line="$1"))
-    assert not any(map(is_important, routine))
-    assert all(map(is_important, (notice("answer_filtered"), notice("search_failed"), "another text")))
+    assert not any(map(weight, routine))
+    assert all(map(weight, (notice("answer_filtered"), notice("search_failed"), "another text")))
     assert {name for name in TEMPLATES if TEMPLATES[name].endswith("...")} <= ENGLISH.routine
+
+
+def test_what_is_lost_of_the_chat_matters_most() -> None:
+    """Then what does not arrive of its files; every name that is given a weight is one of a line."""
+    lines = notice("lacking_clipped", count=1), notice("images_too_many", count=1, limit=1), "Another."
+    assert [*map(weight, lines)] == [3, 2, 1]
+    beginnings = [each for _, names in WEIGHTS for each in names]
+    assert [each for each in beginnings if not any(name.startswith(each) for name in TEMPLATES)] == []
 
 
 def test_the_singular_is_used_for_one() -> None:
