@@ -43,7 +43,7 @@ async def test_a_summary_is_written_when_it_is_commanded(long_chat: NewChat, sta
     assert answer.text.startswith(
         f"{ANSWER_MARK}The chat is summarized up to turn 18: the next request has about "
     )
-    assert "The summaries cost $" in answer.text
+    assert "The summaries cost \\$" in answer.text
     assert answer.notices[0].endswith(" This takes up to 60 seconds.")
     assert not any("Summarized" in line for line in answer.notices)
     assert all(wish("the numbers") in input_texts(each)[-1] for each in standin.responses)
@@ -192,7 +192,7 @@ async def test_a_report_knows_what_is_cached_and_what_it_has_cost(long_chat: New
         (f"| {TURNS + 1}", rows[-2][-1]),
         (f"| {TURNS + 2}", "no |"),
     ]
-    assert "This chat has cost $" in text
+    assert "This chat has cost \\$" in text
     assert "(requests: 2)" in text
 
 

@@ -342,7 +342,7 @@ async def test_a_summary_that_a_provider_is_paid_for_is_counted(user: User, stan
         text = f"Question {number} {'word ' * 60}"
         user.messages += [{"role": "user", "content": text}, {"role": "assistant", "content": "word " * 300}]
     answer = await user.ask("/compact")
-    assert re.search(r"The summaries cost \$0 \+ \$[\d.]+ at your provider\.", answer.text)
+    assert re.search(r"The summaries cost \\\$0 \+ \\\$[\d.]+ at your provider\.", answer.text)
     upstream = [
         each.usage["cost_details"]["upstream_inference_cost"] for each in standin.responses if each.usage
     ]

@@ -10,12 +10,15 @@ from itertools import pairwise
 from typing import Any
 
 from open_webui_openrouter_pipe.history.markers import erase_markers
+from open_webui_openrouter_pipe.host.native import NOTICE
 from scripts.harness.openwebui import OpenWebUI
 from scripts.harness.page import failure_of, lines_in
 from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
 from tests.live.models import Json
 
+OF_TOOLS = "Built-in tools: about "
+"""Begins what administrators read once in each chat."""
 MARKS_OF_CACHE = {"cache_control", "prompt_cache_breakpoint"}
 
 
@@ -24,7 +27,8 @@ def statuses(answer: Json) -> list[str]:
     own = [each for each in answer.get("statusHistory", ()) if "action" not in each and "hidden" not in each]
     about = [item for item in answer.get("output", ()) if not failure_of(item)]
     said = [line for item in about for line in lines_in(item)]
-    return [*said, *(each["description"] for each in own)]
+    lines = [*said, *(each["description"] for each in own)]
+    return [line for line in lines if not line.startswith(OF_TOOLS)]
 
 
 def error_of(answer: Json) -> str:
@@ -56,9 +60,9 @@ def given(requests: Sequence[RecordedRequest]) -> list[Json]:
 
 
 def kinds(items: Sequence[Json]) -> list[str]:
-    """Items by their types, messages by their roles; instructions aside."""
+    """Items by their types, messages by their roles; instructions and lines about answers aside."""
     found = [item.get("role") or item["type"] for item in items]
-    return [kind for kind in found if kind not in {"system", "developer"}]
+    return [kind for kind in found if kind not in {"system", "developer", NOTICE}]
 
 
 def wire(items: Sequence[Json], *types: str) -> list[str]:

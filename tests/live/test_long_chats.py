@@ -70,7 +70,7 @@ def test_a_summary_is_announced_sealed_and_its_users_alone(
         assert RULE in input_texts(answers(standin)[-1])[1]
     count = made[0]
     assert made == [count, count, 2 * count]
-    for announced, done in (said[0], said[2]):
+    for done, announced in (said[0], said[2]):  # what stands in the answer, and the wait above it
         begun, ended = SUMMARIZING.fullmatch(announced), SUMMARIZED.fullmatch(done)
         assert begun
         assert ended
