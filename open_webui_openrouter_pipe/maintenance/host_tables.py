@@ -13,6 +13,8 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from ..responses.values import as_object
+
 HostRow: TypeAlias = Mapping[str, Any]
 Change: TypeAlias = Callable[[AsyncConnection, HostRow], Awaitable[HostRow | None]]
 """What becomes of a row: its columns that change, None for none."""
@@ -148,6 +150,11 @@ class HostTables:
         """Carry out a statement, unless this is for a report."""
         if self.writes:
             await connection.execute(statement)
+
+
+def manifest_of(function: HostRow) -> Mapping[str, Any]:
+    """Return a function's frontmatter."""
+    return as_object(as_object(function["meta"]).get("manifest"))
 
 
 def each_value(column: str, become: Callable[[Any], Any]) -> Change:

@@ -19,7 +19,7 @@ from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
 from ..responses.values import as_list, as_object
 from . import commands
 from .commands import MaintenanceCommand, Renaming, read_command, report
-from .host_tables import HostRow, HostTables
+from .host_tables import HostRow, HostTables, manifest_of
 from .moving import move
 from .removal import forget, remove
 from .shortcuts import install, remove_shortcuts
@@ -148,7 +148,7 @@ async def answer(
 
 def _help(functions: Sequence[HostRow], ours: Sequence[str]) -> str:
     others = [
-        row["id"] for row in functions if row["type"] == "pipe" and _manifest(row).get("author") != AUTHOR
+        row["id"] for row in functions if row["type"] == "pipe" and manifest_of(row).get("author") != AUTHOR
     ]
     listed, named = (", ".join(f"`{name}`" for name in ids) for ids in (ours, others))
     lines = f"OpenRouter functions: {listed or 'none is installed'}. "
@@ -244,13 +244,8 @@ def _target(functions: Sequence[HostRow], *, but: str = "") -> str:
 
 
 def _is_ours(row: HostRow) -> bool:
-    manifest = _manifest(row)
+    manifest = manifest_of(row)
     return (manifest.get("author"), manifest.get("title")) == (AUTHOR, TITLE)
-
-
-def _manifest(row: HostRow) -> Mapping[str, Any]:
-    """A function's frontmatter, as the host has read it."""
-    return as_object(as_object(row["meta"]).get("manifest"))
 
 
 def _last_text(body: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from ..conversation.slash import COMMANDS
 from ..host.switches import AUTHOR, SWITCHES, Switch, with_switches
 from ..responses.values import as_list, as_object
 from ..words.lines import LANGUAGES, notice, speaker
-from .host_tables import HostRow, HostTables
+from .host_tables import HostRow, HostTables, manifest_of
 
 MARK: Final = "openrouter_pipe"
 """The key in the `meta` of a prompt that is ours, and of a model's row under which is what we have written of it."""
@@ -59,9 +59,7 @@ async def install(
 
     Return how much of each kind, and remarks.
     """
-    authors = {
-        row["id"]: as_object(as_object(row["meta"]).get("manifest")).get("author") for row in functions
-    }
+    authors = {row["id"]: manifest_of(row).get("author") for row in functions}
     taken = [each.id for each in SWITCHES if authors.get(each.id, AUTHOR) != AUTHOR]
     new = [each for each in SWITCHES if each.id not in authors]
     prompts = {row["command"]: row for row in await tables.rows("prompt", "id", "command", "meta")}
@@ -98,9 +96,7 @@ async def install(
 
 async def remove_shortcuts(tables: HostTables, functions: Sequence[HostRow]) -> dict[str, int]:
     """Remove all that `install` has installed, and return how much of each kind."""
-    authors = {
-        row["id"]: as_object(as_object(row["meta"]).get("manifest")).get("author") for row in functions
-    }
+    authors = {row["id"]: manifest_of(row).get("author") for row in functions}
     ids = {each.id for each in SWITCHES if authors.get(each.id, AUTHOR) == AUTHOR}
     switches = [name for name in ids if name in authors]
     prompts = [row["id"] for row in await tables.rows("prompt", "id", "meta") if _is_our_prompt(row)]
