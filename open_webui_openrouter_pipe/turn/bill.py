@@ -49,7 +49,6 @@ from ..money.prices import (
     NO_PRICES,
     NOTHING,
     CacheRule,
-    Paid,
     Prices,
     dollars,
     highest,
@@ -374,13 +373,14 @@ class Spending:
             services.planner.memory.keep(origin.user_id, origin.chat_id, billed, found, expected_tokens)
         if usage is None and (answer.was_stopped or answer.first_seconds is not None):
             usage = replace(sent.usage, output_tokens=answer.characters // CHARACTERS_PER_TOKEN)
+        so_far = self.cost_so_far(answer, usage)
         if origin.message_id:
-            self.services.turns.put(self._key, self.cost_so_far(answer, usage))
+            self.services.turns.put(self._key, so_far)
         hold, self._hold = self._hold, ""
         if usage is None:
             services.ledger.release(hold, self.payer.accounts)
             return sent_bill(plan)
-        cost, total = sent.cost_of(usage, sent.sent_seconds), self._paid(answer, usage)
+        cost, total = sent.cost_of(usage, sent.sent_seconds), so_far.last
         scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
         whole = Usage(round(plan.tokens_before * scale))
         bill = replace(
@@ -389,8 +389,8 @@ class Spending:
             chat_id=self.chat_id,
             accounts=self.payer.accounts,
             hold=hold,
-            cost=total.openrouter,
-            provider_cost=total.provider,
+            cost=total.cost,
+            provider_cost=total.provider_cost,
             input_tokens=usage.input_tokens,
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
@@ -414,12 +414,6 @@ class Spending:
         rule = CacheRule.of(row.id, row.prices, long=sent.rule.is_kept_long)
         return replace(sent, prices=row.prices, rule=rule)
 
-    def _paid(self, answer: Answer, usage: Usage) -> Paid:
-        """What is paid for a request; one that failed costs what its bill says alone."""
-        sent = self._answered_by(answer.served.other_model)
-        has_failed = isinstance(answer.end, ResponseFailed)
-        return paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
-
     def cost_so_far(self, answer: Answer, usage: Usage | None) -> AnswerCost:
         """Return what the whole answer has cost, with a request that has used so much and ends now.
 
@@ -428,7 +422,9 @@ class Spending:
         earlier = self.services.turns.get(self._key) or AnswerCost()
         if usage is None:
             return earlier
-        now, total = asyncio.get_running_loop().time(), self._paid(answer, usage)
+        sent, now = self._answered_by(answer.served.other_model), asyncio.get_running_loop().time()
+        has_failed = isinstance(answer.end, ResponseFailed)  # it costs what its bill says alone
+        total = paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
         usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
         since = earlier.waits_since or answer.began_seconds or now
         return AnswerCost(
