@@ -174,7 +174,7 @@ def test_what_a_small_model_does_not_get_is_said(admin: Account, page: Browser, 
     first, second = answers(standin)
     text = second.raw.decode()
     found = [part in text for part in ('name=\\"report 1\\"', 'name=\\"report 12\\"', "Question 0")]
-    assert (first.status, first.body.get("tools")) == (200, None)
+    assert (first.status, len(first.body.get("tools") or ()) < 10) == (200, True)  # of some thirty
     assert (second.status, found) == (200, [True, False, True])
 
 
@@ -233,7 +233,7 @@ def test_behind_a_router_the_page_names_who_answered(page: Browser, standin: Sta
     page.screenshot("who-answered-behind-a-router")
     figures = page.driver.find_elements(By.CSS_SELECTOR, "button[id^='info-']")[-1]
     ActionChains(page.driver).move_to_element(figures).perform()
-    page.wait_for_text('provider: "Anthropic"', seconds=30)
+    page.wait(lambda: 'provider: "Anthropic"' in page.find(By.TAG_NAME, "body").text)
     page.screenshot("the-figures-behind-a-router")
     assert [request.body["model"] for request in answers(standin)] == ["openrouter/auto"]
 
