@@ -101,6 +101,9 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
             for item, origin in preparation.volatile:
                 built.send(item, origin, number)
         build_turn(number, entries, rules, built)
+    if preparation.has_additions and not later:
+        # thinking holds for the first question as well, which has these texts only now
+        built.prompt = prompt_name(built.items)
     if not built.items:
         raise InvalidHistory("There is nothing in this chat that could be sent.")
     built.instruction_count = instructions if len(built.items) > instructions else 0
