@@ -216,6 +216,7 @@ class Round:
         """
         reducer, answer, clock = Reducer(), self.answer, asyncio.get_running_loop().time
         answer.began_seconds = clock()
+        self.channel.ask()
         answer.stored, answer.outputs = self.recorder.saved, self.own.answers
         try:
             async with self.responses.stream(body) as events:

@@ -35,6 +35,21 @@ def standin(byte_standin: StandIn) -> StandIn:
     return byte_standin
 
 
+async def test_a_program_gets_commands_only_where_they_exist(long_chat: NewChat, standin: StandIn) -> None:
+    """Its other words are meant for the model, in the last message and before."""
+    chat = long_chat(chat_id="")
+    helped = await chat.ask("/help")
+    chat.messages = []
+    for text in ("/think", "/foo"):
+        chat.messages.append({"role": "user", "content": text})
+    answer = await chat.ask("/deep")
+    asked = await chat.ask("/context please")
+    assert ("`/restore`" in helped.text, ANSWER_MARK in answer.text) == (True, False)
+    assert asked.text.startswith(f"{ANSWER_MARK}`/context` cannot be used")
+    (request,) = standin.responses
+    assert [text.strip() for text in input_texts(request)] == ["/think", "/foo", "/deep"]
+
+
 async def test_a_summary_is_written_when_it_is_commanded(long_chat: NewChat, standin: StandIn) -> None:
     """The answer says once what it did and cost; the next request holds it, and writes no other."""
     chat = long_chat().grow(TURNS)
