@@ -228,7 +228,8 @@ class CommandRunner:
         ]
         left = [turn for turn in left if turn not in cut]
         left_tokens = sum(parts.whole_tokens(parts.start_of(turn), parts.start_of(turn + 1)) for turn in left)
-        missing_tokens = max(1, left_tokens + after.tokens - after.limit_tokens)
+        # tokens are not known so exactly that one could be missing
+        missing_tokens = max(10, -(-(left_tokens + after.tokens - after.limit_tokens) // 10) * 10)
         sizes = {"before": before.tokens, "after": after.tokens}
         name = "restored_partly" if restored else "restore_no_room"
         lines = (

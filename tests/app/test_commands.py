@@ -224,9 +224,9 @@ async def test_long_results_of_restored_turns_are_said_to_stay_cut(long_chat: Ne
     chat.grow(12)
     await chat.ask("/summarize")
     answer = (await chat.ask("/restore 1-2")).text
-    assert "Sent word for word again, until the chat needs the room: turns 2. " in answer
+    assert "Turns sent word for word again, until the chat needs the room: 2. " in answer
     assert answer.endswith(
-        "Turns 1 are sent word for word but for long tool results, which stay cut to their beginning and end."
+        "Turns sent word for word but for long tool results, which stay cut to their beginning and end: 1."
     )
     states = dict(
         re.findall(r"^\| (\d+) \|.* \| ([a-z ]+) \| \w+ \|$", (await chat.ask("/context")).text, re.MULTILINE)
