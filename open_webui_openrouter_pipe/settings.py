@@ -122,6 +122,10 @@ class Settings:
     steady_system_prompt: bool
     recall_tool: bool
 
+    def names_costs(self, *, in_arena: bool) -> bool:
+        """Return whether costs may stand with an answer: not where its model is to be guessed."""
+        return self.store_cost and not in_arena
+
 
 def read_settings(
     valves: Valves,
