@@ -47,7 +47,7 @@ from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..ports import Embed, Notice
 from ..responses.effects import TextDelta, answer_of
-from ..words.lines import ENGLISH, Language, Say, in_language, is_summarized, notice, speaker
+from ..words.lines import ENGLISH, Language, Say, in_language, is_line, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
 
@@ -209,7 +209,7 @@ class CommandRunner:
         if not line.done:
             text = notice("compact_waiting", line=line.text, seconds=self.wait_seconds)
             line = replace(line, text=text)
-        if not is_summarized(line.text):
+        if not is_line(line.text, "summarized", "summarized_cost"):
             await self.channel.put(line)
 
     async def _restore(self, command: Restore, conversation: Conversation) -> str:

@@ -356,7 +356,7 @@ class TurnRunner:
             finally:
                 filling.cancel()
             if slow:
-                await self.channel.put(Notice(notice("attachments_read")))
+                await self.channel.put(Notice(notice("place_found")))
             for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
                 await self.channel.put(Notice(line))
             items = filled.items
