@@ -305,7 +305,7 @@ def encode(file: FileContent) -> Encoded:
 def _checked(encoded: Encoded) -> Encoded:
     """Return what can be opened. Raises AttachmentUnavailable."""
     if encoded.is_damaged:
-        raise AttachmentDamaged(notice("attachment_damaged"), detail=encoded.media_type)
+        raise AttachmentDamaged(notice("file_damaged"), detail=encoded.media_type)
     if encoded.is_binary:
         raise AttachmentBinary(notice("attachment_binary"))
     return encoded
