@@ -288,7 +288,7 @@ async def test_a_wait_for_attachments_is_shown_and_ends() -> None:
     outputs = channel.drain()
     assert await anext(outputs) == Notice("Reading the attachments of this chat...", done=False)
     slow.arrived.set()
-    assert await anext(outputs) == Notice("The attachments are read.")
+    assert await anext(outputs) == Notice("The wait is over.")
     assert not line([output async for output in outputs])
     await task
     await other.run()
