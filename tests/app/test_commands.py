@@ -46,6 +46,8 @@ async def test_a_program_gets_commands_only_where_they_exist(long_chat: NewChat,
     asked = await chat.ask("/context please")
     assert ("`/restore`" in helped.text, ANSWER_MARK in answer.text) == (True, False)
     assert asked.text.startswith(f"{ANSWER_MARK}`/context` cannot be used")
+    refused = await long_chat(chat_id="", SPENDING_LIMITS="user: 0/day").ask("/think")
+    assert "is used up" in (refused.error or "")
     (request,) = standin.responses
     assert [text.strip() for text in input_texts(request)] == ["/think", "/foo", "/deep"]
 
