@@ -113,7 +113,7 @@ class CommandRunner:
         """The answer to a command that nothing needs to be read for."""
         match command:
             case SetAim(aim):
-                name = "aim_kept" if aim == self._aim(_before(conversation)) else "aim_set"
+                name = "help_aim_now" if aim == self._aim(_before(conversation)) else "aim_set"
                 return notice(name, aim=aim)
             case Misused(name):
                 return notice("command_misused", name=name, usage=notice(f"help_{name}"))
@@ -231,11 +231,10 @@ class CommandRunner:
         # tokens are not known so exactly that one could be missing
         missing_tokens = max(10, -(-(left_tokens + after.tokens - after.limit_tokens) // 10) * 10)
         sizes = {"before": before.tokens, "after": after.tokens}
-        name = "restored_partly" if restored else "restore_no_room"
         lines = (
             notice("restored", turns=_numbers(restored), **sizes) if restored else "",
             notice("restored_cut", turns=_numbers(cut)) if cut else "",
-            notice(name, turns=_numbers(left), missing=missing_tokens) if left else "",
+            notice("restore_no_room", turns=_numbers(left), missing=missing_tokens) if left else "",
         )
         return notice("joined", lines=tuple(filter(None, lines)), separator=" ")
 
