@@ -37,7 +37,7 @@ from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
-from .ports import Model, Notice, Responses, Show
+from .ports import Model, Notice, Responses, Show, name_of
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
 from .turn.bill import CostCeiling, Spending
@@ -188,15 +188,16 @@ class Assembly:
         if not spending.chat_id:
             return ChatCost(None)
         days = await own.audit.costs(*owner, find_zone(spending.zone) or UTC)
-        named = [(day, spending.name_of(model), cost) for day, model, cost in days]
+        named = [(day, name_of(model, self.permitted.find), cost) for day, model, cost in days]
         return ChatCost(await own.ledger.of_chat(*owner), named, *spending.next_cost())
 
     def _spending(self, composer: Composer, models: Sequence[Model | None]) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
         call, settings = self.permitted.call, self.permitted.settings
+        names_costs = settings.names_costs(in_arena=call.in_arena)
         return Spending(
             self.worker.spending,
-            settings.spending if self._names_costs else replace(settings.spending, cost_line="off"),
+            settings.spending if names_costs else replace(settings.spending, cost_line="off"),
             self.permitted.payer,
             replace(call.origin, chat_id="", message_id="") if call.task else call.origin,
             call.chat_id if is_saved(call.chat_id) else "",
@@ -206,11 +207,6 @@ class Assembly:
             CostCeiling(models, self.permitted.offered, composer.most_searches),
             find=self.permitted.find,
         )
-
-    @property
-    def _names_costs(self) -> bool:
-        """Whether costs may stand with the answer: not where its model is to be guessed."""
-        return self.permitted.settings.store_cost and not self.permitted.call.in_arena
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
         """What answers the requests of the call: with the user's own key, if there is one.
@@ -299,7 +295,7 @@ class Assembly:
             call.optional_tools,
             recorded=not call.task,
             calibrates=not (composer.has_added_input or call.task),
-            names_costs=self._names_costs,
+            names_costs=settings.names_costs(in_arena=call.in_arena),
         )
         origin = call.origin if call.keeps else replace(call.origin, chat_id="", message_id="")
         planner, summarizer = self.worker.planner, None

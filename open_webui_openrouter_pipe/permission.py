@@ -80,9 +80,14 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
     return Permitted(replace(call, parameters=parameters), settings, model, payer, find, offered, lines)
 
 
+def sends_nothing(call: Call) -> bool:
+    """Whether a call is a command that asks no model."""
+    return not (call.task or isinstance(call.command, Compact | None))
+
+
 async def permit_command(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
     """A call that was refused, as far as it is a command that sends nothing; None for any other."""
-    if call.task or isinstance(call.command, Compact | None):
+    if not sends_nothing(call):
         return None
     listing = worker.listing(settings.client)
     offered, find = await listing.offered(settings.offer), listing.find

@@ -140,7 +140,7 @@ class Pipe:
         events = writer.stop(in_language(line, language))
         if cost is None:
             return events
-        is_named = frozen.spending.cost_line != "off" and frozen.store_cost and not call.in_arena
+        is_named = frozen.spending.cost_line != "off" and frozen.names_costs(in_arena=call.in_arena)
         line = notice("cost_stopped", cost=dollars(cost.usage.cost, cost.usage.provider_cost))
         return [*events, *writer.stopped(cost, in_language(line, language) if is_named else "")]
 

@@ -229,6 +229,12 @@ def other_model(asked: str, served: str, find: FindModel) -> str:
     return "" if name == asked else name
 
 
+def name_of(model_id: str, find: FindModel) -> str:
+    """Return the name of a model, or its id where the catalogue does not have it itself."""
+    row = find(model_id)
+    return row.name if row and row.id == model_id else model_id
+
+
 @dataclass(frozen=True, slots=True)
 class FileContent:
     """A file as it is: its name, its media type (lower case, without parameters), its bytes."""

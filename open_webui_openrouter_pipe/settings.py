@@ -122,6 +122,10 @@ class Settings:
     steady_system_prompt: bool
     recall_tool: bool
 
+    def names_costs(self, *, in_arena: bool) -> bool:
+        """Return whether costs may stand with an answer: not where its model is to be guessed."""
+        return self.store_cost and not in_arena
+
 
 def read_settings(
     valves: Valves,
@@ -290,8 +294,8 @@ def _lost(valves: Valves, own: Sequence[Problem]) -> tuple[str, tuple[str, ...]]
         return notice("valves_lost", names=", ".join(lost)), ()
     if lost := [each.valve for each in own if each.valve in PROTECTIONS]:
         return notice("user_valves_lost", names=", ".join(lost)), ()
-    lines = [each.line for each in own]
-    return "", (notice("user_valves_unreadable", problems=lines),) if lines else ()
+    lines = (notice("own_problems"), *(each.line for each in own))
+    return "", (notice("joined", lines=lines, separator=" "),) if own else ()
 
 
 def _checks(valves: Valves, chosen: AllValves) -> Checks:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Annotated, Any, Final, Literal, NamedTuple, cast, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast, get_args
 
 from annotated_types import Ge, Gt, Le
 from pydantic import (
@@ -129,7 +129,7 @@ def text_of(model: type[BaseModel], name: str) -> ValveText:
 def _complete(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """Have the schema that Open WebUI shows say each default and range: it shows neither by itself."""
     for name, field in model.model_fields.items():
-        shown, text, limits = schema["properties"][name], text_of(model, name), _limits(field)
+        shown, text, limits = schema["properties"][name], text_of(model, name), range_of(field)
         default = f"{default_of(model, name)}{f' ({limits})' if limits else ''}"
         shown.update(title=text.title, description=f"{text.help} **Default:** {default}.")
         for key in _OWN_KEYS:
@@ -168,8 +168,8 @@ def default_of(model: type[BaseModel], name: str) -> str:
     return text.stands_for.replace("{default}", str(value)) or f"`{value}`"
 
 
-def _limits(field: FieldInfo) -> str:
-    """The range of a number, "" for anything else."""
+def range_of(field: FieldInfo) -> str:
+    """Return the range of a number, "" for anything else."""
     kinds: dict[type, Any] = {type(each): each for each in field.metadata}
     low, above, high = kinds.get(Ge), kinds.get(Gt), kinds.get(Le)
     if above:
@@ -177,15 +177,6 @@ def _limits(field: FieldInfo) -> str:
     if low:
         return f"{low.ge:g} to {high.le:g}" if high else f"{low.ge:g} or more"
     return ""
-
-
-def allowed(field: FieldInfo) -> str:
-    """Return which values a field takes, as words."""
-    if get_origin(field.annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(field.annotation)))
-    words = {bool: "true or false", int: "a whole number", float: "a number"}
-    limits = _limits(field)
-    return words.get(cast("type", field.annotation), "text") + (f", {limits}" if limits else "")
 
 
 def takes(model: type[BaseModel], name: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ..conversation.slash import ChatCommand, Command, read_command
+from ..conversation.slash import ChatCommand, Command, Unknown, read_command
 from ..errors import InvalidHistory
 from ..responses.items import PHASES, InputPart
 from ..responses.values import as_list, as_object, as_text, clean_text
@@ -63,11 +63,14 @@ class FoundCommands:
     asked: Command | None = None
 
 
-def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> FoundCommands:
+def find_commands(
+    messages: Sequence[Any], *, prompt: str | None = None, of_program: bool = False
+) -> FoundCommands:
     """Take the commands out of a chat.
 
     `prompt` is what the user wrote in the last message before the host added to it, "" where something is attached to
-    it, None where that is not known. An answer that is to be continued is given anew.
+    it, None where that is not known. An answer that is to be continued is given anew. What a program writes is a
+    command only where there is such a one: its other words are meant for the model.
     """
     roles = [as_text(as_object(message).get("role")) for message in messages]
     left = [
@@ -80,7 +83,8 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
     for index in users:
         text, is_last = _only_text(messages[index]), index == users[-1]
         written = prompt if text is not None and is_last and prompt is not None else text
-        if not (command := read_command(written or "")):
+        command = read_command(written or "")
+        if command is None or (of_program and isinstance(command, Unknown)):
             continue
         answer = [*takewhile(lambda at: roles[at] in _ANSWERING, range(index + 1, len(messages)))]
         is_ours = bool(answer) and left[answer[0]] is TAKEN_OUT
@@ -265,9 +269,13 @@ class History:
 
 
 def read_history(
-    messages: Any, *, prompt: str | None = None, quoted_calls: Collection[str] = frozenset()
+    messages: Any,
+    *,
+    prompt: str | None = None,
+    of_program: bool = False,
+    quoted_calls: Collection[str] = frozenset(),
 ) -> History:
-    """Read a chat as Open WebUI shows it, folded or unfolded; `prompt` is as in `find_commands`.
+    """Read a chat as Open WebUI shows it, folded or unfolded; `prompt` and `of_program` are as in `find_commands`.
 
     `quoted_calls` are those of `folded_calls` that are known to be no calls: their blocks are text.
 
@@ -276,7 +284,7 @@ def read_history(
     """
     if not isinstance(messages, Sequence):
         raise InvalidHistory("The chat could not be read: its messages are not a list.")
-    found = find_commands(messages, prompt=prompt)
+    found = find_commands(messages, prompt=prompt, of_program=of_program)
     reader = _Reader(quoted_calls)
     commands: list[ChatCommand] = []
     for index, message in enumerate(found.left):

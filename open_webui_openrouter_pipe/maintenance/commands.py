@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..openrouter.recordings import MAX_MINUTES
 from ..responses.values import as_object
@@ -97,11 +97,6 @@ CommandName = Literal["help", "settings", "move", "forget", "record", "update", 
 Object = Literal["", "connection", "user", "chat", "shortcuts"]
 """What the name behind a command is the name of, where that is not a function."""
 
-_WITH_WORDS: Final[Mapping[str, CommandName]] = {
-    "record": "record",
-    "update": "update",
-    "settings": "settings",
-}
 _NOW: Final = "now"
 
 HELP: Final = """\
@@ -201,11 +196,11 @@ def read_command(text: str) -> MaintenanceCommand:
     match [word.lower() for word in words[:2]], words[2:]:
         case [("install" | "uninstall") as name, *rest], [] if rest in ([], ["shortcuts"]):
             kind: Object = "shortcuts" if rest or name == "install" else ""
-            return MaintenanceCommand("install" if name == "install" else "uninstall", "", kind, now=now)
+            return MaintenanceCommand(cast("CommandName", name), "", kind, now=now)
         case [("record" | "update" | "settings") as name, *rest], [] if _is_word_of(name, "".join(rest)):
-            return MaintenanceCommand(_WITH_WORDS[name], "".join(rest), now=now)
+            return MaintenanceCommand(cast("CommandName", name), "".join(rest), now=now)
         case ["forget", ("user" | "chat") as kind], [name]:
-            return MaintenanceCommand("forget", name, "user" if kind == "user" else "chat", now=now)
+            return MaintenanceCommand("forget", name, cast("Object", kind), now=now)
         case ["move", "connection"], [] | [_]:
             return MaintenanceCommand("move", "".join(words[2:]), "connection", now=now)
         case ["move", source], []:

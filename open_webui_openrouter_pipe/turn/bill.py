@@ -65,6 +65,7 @@ from ..ports import (
     RequestBody,
     RequestOrigin,
     Show,
+    name_of,
 )
 from ..responses.effects import ResponseFailed, Usage
 from ..responses.values import as_count, as_list, as_object, as_text
@@ -495,18 +496,13 @@ class Spending:
         cost = self.services.turns.get(self._key)
         if self.settings.cost_line == "off" or cost is None or not cost.requests or answer.has_calls:
             return ""
-        names = [*map(self.name_of, filter(None, dict.fromkeys(cost.others)))]
+        names = [name_of(each, self.find) for each in dict.fromkeys(cost.others) if each]
         parts = [
             dollars(cost.usage.cost, cost.usage.provider_cost),
             *([notice("cost_answered_by", model=", ".join(names))] if names else []),
             *self._forecast(answer),
         ]
         return notice("cost_line", line=notice("joined", lines=tuple(parts), separator=" · "))
-
-    def name_of(self, model_id: str) -> str:
-        """Return the name of a model, or its id where the catalogue does not have it itself."""
-        row = self.find(model_id)
-        return row.name if row and row.id == model_id else model_id
 
     def _forecast(self, answer: Answer) -> list[str]:
         """Say what the input of the next request will cost, now and once the cache is cold."""

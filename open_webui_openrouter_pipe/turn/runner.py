@@ -227,11 +227,17 @@ class TurnRunner:
 
     async def _read(self) -> History:
         prompt = "" if self.has_attachments else self.base_user_prompt
-        history = read_history(self.messages, prompt=prompt)
+        read = partial(
+            read_history,
+            self.messages,
+            prompt=prompt,
+            of_program=not (self.origin.chat_id and self.origin.message_id),
+        )
+        history = read()
         if not (history.folded_calls and self.quoted_calls):
             return history
         quoted = await self.quoted_calls(history.folded_calls)
-        return read_history(self.messages, prompt=prompt, quoted_calls=quoted) if quoted else history
+        return read(quoted_calls=quoted) if quoted else history
 
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
@@ -350,7 +356,7 @@ class TurnRunner:
             finally:
                 filling.cancel()
             if slow:
-                await self.channel.put(Notice(notice("attachments_read")))
+                await self.channel.put(Notice(notice("place_found")))
             for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
                 await self.channel.put(Notice(line))
             items = filled.items
