@@ -158,6 +158,10 @@ class _Connection(asyncio.Protocol):
         poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
         return not poll.poll(0) and self._clock() - self._used_seconds < IDLE_SECONDS
 
+    @property
+    def _is_refused(self) -> bool:
+        return self._has_headers and self.status >= httpx.codes.BAD_REQUEST
+
     async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
         """Encrypt from here on; raises httpx.ConnectError for what cannot be trusted."""
         self._tls = _Tls(context, host)
@@ -166,7 +170,7 @@ class _Connection(asyncio.Protocol):
             await self._change()
 
     async def send(self, request: httpx.Request) -> None:
-        """Send a request; an answer that comes before it is sent whole ends that."""
+        """Send a request; a refusal that comes before it is sent whole ends that."""
         self._begin()
         self._parser = httptools.HttpResponseParser(self)
         path, lines = request.url.raw_path, (b"%s: %s\r\n" % each for each in request.headers.raw)
@@ -177,7 +181,7 @@ class _Connection(asyncio.Protocol):
             await self._may_write.wait()
             if self._error and not self._has_headers:
                 raise httpx.WriteError(str(self._error)) from self._error
-            if self._is_complete or self._error:
+            if self._is_refused or self._error:
                 return
         self._write(head)
         self._is_sent = True
@@ -238,6 +242,8 @@ class _Connection(asyncio.Protocol):
             self._feed(data)
         if self._has_headers and self._transport:
             self._transport.pause_reading()
+        if self._is_refused:
+            self._may_write.set()
         self._changed.set()
 
     def eof_received(self) -> None:
@@ -306,7 +312,8 @@ class _Connection(asyncio.Protocol):
             self._end(httpx.RemoteProtocolError(f"No HTTP/1.1: {type(error).__name__}"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name, value))
+        if not self._has_headers:  # what comes after the body is no header
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()

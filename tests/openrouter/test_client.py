@@ -21,6 +21,7 @@ from open_webui_openrouter_pipe.openrouter.client import (
     require_usable,
 )
 from open_webui_openrouter_pipe.openrouter.connections import AddressBreaker
+from open_webui_openrouter_pipe.responses.effects import join_deltas
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from tests.support.wire import RECORDINGS, events_of, frames, recording
 
