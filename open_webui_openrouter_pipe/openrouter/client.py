@@ -11,7 +11,7 @@ import asyncio
 import logging
 import string
 from asyncio import sleep
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,11 +30,11 @@ from ..errors import (
     TooBusy,
 )
 from ..ports import Event, RequestBody
-from ..responses.effects import Decoder, parse_event, terminal_event
+from ..responses.effects import Decoder, is_delta, join_deltas, parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
 from ..responses.values import read_json
 from ..words.lines import admin_notice, notice
-from .connections import AddressBreaker
+from .connections import AddressBreaker, Pace
 from .errors import redact, retry_after, to_error
 from .wire import EncodedBody, encode_body
 
@@ -186,26 +186,20 @@ class OpenRouterClient:
     # --- reading a stream
 
     async def _events(self, response: httpx.Response) -> AsyncGenerator[Event]:
-        decoder, begun = Decoder(), False
-        whole = bytearray()  # what came instead of a stream, whatever its content type says
+        stream, generation_id = _Stream(response.extensions.get("pace")), _generation(response)
         portions = cast("AsyncGenerator[bytes]", response.aiter_bytes())
         async with aclosing(portions):
-            while not decoder.done and (portion := await self._next_portion(portions, _generation(response))):
-                beginning = portion.lstrip(_BLANK)[:1]
-                if whole or (not begun and beginning in (b"{", b"[", b"<")):
-                    whole += portion
-                    continue
-                begun = begun or bool(beginning)
-                for frame in decoder.feed(portion):
-                    yield parse_event(frame)
-            if whole:
-                event = terminal_event(self._read_whole(bytes(whole)))
+            while not stream.decoder.done and (portion := await self._next_portion(portions, generation_id)):
+                for event in stream.take(portion):
+                    yield event
+            if stream.whole:
+                event = terminal_event(self._read_whole(bytes(stream.whole)))
                 if event["type"] == "error":
                     raise self.explain(read_failure(None, event))
                 yield event
-            for frame in decoder.flush():
+            for frame in stream.decoder.flush():
                 yield parse_event(frame)
-            if decoder.done:  # the bytes after `[DONE]` free the connection for the next request
+            if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
                 try:
                     async with asyncio.timeout(_DRAIN_SECONDS):
                         async for _ in portions:
@@ -226,6 +220,37 @@ class OpenRouterClient:
             broken.passes = True
         broken.generation_id = generation_id
         raise broken
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A stream as it is read, at the pace of its deltas where the transport has one."""
+
+    pace: Pace | None
+    decoder: Decoder = field(default_factory=Decoder)
+    whole: bytearray = field(default_factory=bytearray)
+    """What came instead of a stream, whatever its content type says."""
+    _begun: bool = False
+
+    def take(self, portion: bytes) -> Iterator[Event]:
+        """Yield the events that a portion completes; neighbouring deltas are one."""
+        beginning = portion.lstrip(_BLANK)[:1]
+        if self.whole or (not self._begun and beginning in (b"{", b"[", b"<")):
+            self.whole += portion
+            return
+        self._begun = self._begun or bool(beginning)
+        read, broken = list[dict[str, Any]](), None
+        for frame in self.decoder.feed(portion):
+            try:
+                read.append(parse_event(frame))
+            except StreamBroken as error:  # what came before it counts
+                broken = error
+                break
+        if self.pace:
+            self.pace.note(sum(map(is_delta, read)), len(portion))
+        yield from join_deltas(read)
+        if broken:
+            raise broken
 
 
 def require_usable(key: str | None) -> None:

@@ -6,8 +6,9 @@ provider's `output_index` had. An event is a JSON object whose `type` is a strin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
+from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import StreamBroken
@@ -168,6 +169,8 @@ TEXT_KINDS: Final[Mapping[TextName, TextKind]] = {
     "arguments": TextKind("function_call", "arguments", "function_call_arguments"),
 }
 """The kinds of text that come in deltas, by the types of their parts."""
+_DELTAS: Final = frozenset(f"response.{kind.event}.delta" for kind in TEXT_KINDS.values())
+_PLACE: Final = ("type", "item_id", "output_index", "content_index", "summary_index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +241,23 @@ def parse_event(frame: str) -> dict[str, Any]:
     if event.get("error") or event.get("object") == "response":
         return terminal_event(event)
     return {**event, "type": ""}
+
+
+def join_deltas(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the events, of which neighbouring deltas of one text are one: they say the same, and cost less."""
+    for _, (first, *others) in groupby(events, _place):
+        deltas = (each["delta"] for each in (first, *others))
+        yield {**first, "delta": "".join(deltas)} if others else first
+
+
+def is_delta(event: Mapping[str, Any]) -> bool:
+    """Whether an event brings more of a text."""
+    return event["type"] in _DELTAS and isinstance(event.get("delta"), str)
+
+
+def _place(event: Mapping[str, Any]) -> object:
+    """Return which text a delta is of; something that is nothing else for any other event."""
+    return [*map(event.get, _PLACE)] if is_delta(event) else object()
 
 
 def terminal_event(response: dict[str, Any]) -> dict[str, Any]:

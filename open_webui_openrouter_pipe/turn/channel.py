@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from ..ports import Notice, Output
 from ..responses.effects import TextDelta
 
-INTERVAL_SECONDS: Final = 0.04
+INTERVAL_SECONDS: Final = 0.025
 _MAX_QUEUED: Final = 64
 """Values that may be queued before the turn is held back; joined deltas count as one."""
 _MAX_JOINED_CHARACTERS: Final = 16_384

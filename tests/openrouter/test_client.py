@@ -21,6 +21,7 @@ from open_webui_openrouter_pipe.openrouter.client import (
     require_usable,
 )
 from open_webui_openrouter_pipe.openrouter.connections import AddressBreaker
+from open_webui_openrouter_pipe.responses.effects import join_deltas
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from tests.support.wire import RECORDINGS, events_of, frames, recording
 
@@ -112,10 +113,11 @@ def error(status: int, **headers: str) -> httpx.Response:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECORDINGS.glob("*.sse")))
 async def test_a_stream_is_read(name: str) -> None:
-    """All events of a recorded stream arrive, whatever the portions."""
+    """All events of a recorded stream arrive, whatever the portions; deltas of one portion as one."""
     stream = recording(name)
     portions = [stream[at : at + 777] for at in range(0, len(stream), 777)]
-    assert await collect(FakeServer(streamed(*portions)), PATIENT) == (events_of(stream), None)
+    events, error = await collect(FakeServer(streamed(*portions)), PATIENT)
+    assert ([*join_deltas(events)], error) == ([*join_deltas(events_of(stream))], None)
 
 
 ENDLESS_PAGE: Any = [b"<html><title>Bad gateway</title>", *[b"x" * 65536] * 3, RuntimeError("read too far")]

@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from open_webui_openrouter_pipe.errors import AddressPaused, ConnectionFailed
-from open_webui_openrouter_pipe.openrouter import connections as module
+from open_webui_openrouter_pipe.openrouter import transport as module
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.connections import (
     FAILURES_TO_OPEN,
     AddressBreaker,
-    Connections,
     open_client,
 )
+from open_webui_openrouter_pipe.openrouter.transport import Transport
 from tests.openrouter.test_errors import TABLES
 from tests.support.network import new_certificates
 from tests.support.rows import rows
@@ -77,7 +77,7 @@ async def serving(
     server = Server(answer, together)
     running = await asyncio.start_server(server.serve, "127.0.0.1", 0, backlog=1024, ssl=tls)
     server.url = f"http{'s' if tls else ''}://localhost:{running.sockets[0].getsockname()[1]}/"
-    async with httpx.AsyncClient(transport=Connections(), timeout=None) as client:
+    async with httpx.AsyncClient(transport=Transport(), timeout=None) as client:
         yield server, client
     running.close()
     for writer in server.writers:
@@ -186,8 +186,8 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_response_whose_end_is_cancelled_closes_its_connection() -> None:
-    """A task may be cancelled a second time, while it closes what it has open."""
+async def test_a_response_is_ended_without_waiting() -> None:
+    """So that a task which is cancelled a second time, while it closes what it has open, has closed it."""
     async with serving(BEGUN) as (server, client):
         response = await client.send(client.build_request("GET", server.url), stream=True)
         await server.until_open(1)
@@ -196,7 +196,6 @@ async def test_a_response_whose_end_is_cancelled_closes_its_connection() -> None
         closing.cancel()
         await asyncio.wait({closing})
         await server.until_open(0)
-        assert closing.cancelled()
 
 
 @pytest.mark.anyio
@@ -236,7 +235,7 @@ async def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.Monk
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             await client.get(unknown.url)
     async with serving(tls=trusted(tmp_path, monkeypatch)) as (server, _):
-        async with httpx.AsyncClient(transport=Connections()) as trusting:
+        async with httpx.AsyncClient(transport=Transport()) as trusting:
             assert [(await trusting.get(server.url)).text for _ in range(3)] == ["OK"] * 3
         assert server.connections == 1
 
