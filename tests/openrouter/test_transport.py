@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import pytest
 
-from open_webui_openrouter_pipe.openrouter.connections import LEAST_SECONDS, MOST_SECONDS, Pace
+from open_webui_openrouter_pipe.openrouter.connections import LEAST_SECONDS, MOST_SECONDS, Pace, open_client
 from open_webui_openrouter_pipe.openrouter.transport import Transport, _Connection
 from tests.openrouter.test_connections import Server
 
@@ -72,6 +73,16 @@ async def test_both_ways_understand_the_same(name: str, portion: int) -> None:
     """That of httpx is taken behind proxies."""
     ours = await answered(Transport(), ANSWERS[name], portion)
     assert ours == await answered(httpx.AsyncHTTPTransport(), ANSWERS[name], portion)
+
+
+@pytest.mark.anyio
+async def test_without_the_parser_httpx_goes_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is Open WebUI's, and none of the pipe's own dependencies."""
+    assert isinstance(open_client(None, has_proxy=False)._transport, Transport)
+    monkeypatch.setitem(sys.modules, "httptools", None)
+    monkeypatch.delitem(sys.modules, "open_webui_openrouter_pipe.openrouter.transport")
+    async with open_client(None, has_proxy=False) as client:
+        assert isinstance(client._transport, httpx.AsyncHTTPTransport)
 
 
 class Wire(asyncio.Transport):
