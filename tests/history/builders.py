@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.markers import item_id, serialize_marker
-from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.history.reading import answers_without_items, read_history
 from open_webui_openrouter_pipe.media.choice import name_references
 from scripts.standin import validate
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from open_webui_openrouter_pipe.history.turn import BuiltHistory
 
 OPENAI = "openai/gpt-5"
+_PLAIN = {"role", "content", "phase"}
 CLAUDE = "anthropic/claude-sonnet-4.5"
 DEEP: list[Any] = []
 """Lists in lists, deeper than Python can follow."""
@@ -115,14 +116,16 @@ def build(
 ) -> BuiltHistory:
     """Build the input, with artifacts by the number of their marker."""
     loaded = {ulid(number): artifact for number, artifact in (artifacts or {}).items()}
-    read = reading(options)
+    read = reading(messages, options)
     others = {name: value for name, value in options.items() if name not in read}
     return build_input(read_history(messages, **read), loaded, Options(**others))
 
 
-def reading(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that say how a chat is read."""
-    return {name: options[name] for name in ("prompt", "quoted_calls") if name in options}
+def reading(messages: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that say how a chat is read; answers of which nothing but text is seen have no items."""
+    found = [each for each in messages or () if isinstance(each, dict) and each.keys() <= _PLAIN]
+    given = {name: options[name] for name in ("prompt", "without_items") if name in options}
+    return {"without_items": answers_without_items(found), **given}
 
 
 def plain(items: Iterable[Any]) -> list[Any]:
