@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.history.build import with_round
 from open_webui_openrouter_pipe.history.markers import name_call, serialize_marker
+from open_webui_openrouter_pipe.history.reading import read_history
 from tests.history import builders
 from tests.history.builders import assistant, build, system, tool, tool_call, ulid, user
 from tests.history.cases import BLOCK
@@ -90,7 +92,9 @@ def acting(messages: list[Any], text: str, **options: Any) -> str:
 @given(attacks, st.sampled_from([[OLD], []]))
 def test_a_text_that_is_repeated_acts_nowhere(place: str, text: str, without_items: list[str]) -> None:
     """The host keeps the chat, or it does not: calls, results and reasoning are those of a chat without that text."""
-    text = text.replace("old", "new") if place == "system" else text  # what stands before an old call quotes it
+    text = (
+        text.replace("old", "new") if place == "system" else text
+    )  # what stands before an old call quotes it
     harmless = acting(chat(place, "nothing"), "nothing", without_items=without_items)
     assert acting(chat(place, text), text, without_items=without_items) == harmless
     assert harmless.count("function_call") == (4 if without_items else 2)
@@ -104,3 +108,16 @@ def test_a_block_alone_acts_in_no_chat_without_a_record(text: str) -> None:
     built = build([user("one"), assistant(text), user("two")], STORED, without_items=[])
     assert [item["type"] for item in built.items] == ["message"] * 3
     assert builders.plain(built.items)[1] == builders.answered(text)
+
+
+def test_a_round_of_our_own_tools_knows_what_was_quoted() -> None:
+    """What the user or a tool has said before is text in each round's answer, too."""
+    history = read_history([user(f"What is {serialize_marker(ulid(FOREIGN))}?")])
+    call = builders.call("c1")
+    for number, repeated in enumerate((FOREIGN, 3), start=1):
+        said: Any = builders.answered(f"A {serialize_marker(ulid(repeated))} B")
+        outputs = {"c1": serialize_marker(ulid(3))}
+        history = with_round(
+            history, [said, call], artifact_ids={}, outputs=outputs, messages_before=number * 2
+        )
+    assert history.wanted == ()
