@@ -45,6 +45,7 @@ from .parts import omitted_part, read_arguments, read_call_id, read_content, rea
 
 _ANSWERING = frozenset({"assistant", "tool"})
 """A chat whose first messages the host has cut off begins with one of these; its instructions stay in front."""
+_BESIDE_TEXT: Final = ("output", "tool_calls", "reasoning_details")
 _SPEAKER: Final = "(?:USER|ASSISTANT|SYSTEM): "
 _IN_PROMPT: Final = re.compile(
     rf"(?:^USER: *+/[^\n]*+(?:\n(?!{_SPEAKER})[^\n]*+)*+\n)?^ASSISTANT: *+{ANSWER_MARK}.*?"
@@ -279,13 +280,17 @@ class History:
 
 
 def answers_without_items(messages: Any) -> list[str]:
-    """Return the texts of the answers, as the host keeps them or an export has them, that hold all that they did."""
-    answers = map(as_object, messages if isinstance(messages, Sequence) else ())
-    return [
-        as_text(answer.get("content"))
-        for answer in answers
-        if answer.get("role") == "assistant" and not answer.get("output")
-    ]
+    """Return the texts of a chat's answers that hold all that was done: in their turn nothing has items or calls."""
+    texts: list[str] = []
+    is_text = True
+    for message in map(as_object, messages if isinstance(messages, Sequence) else ()):
+        role = message.get("role")
+        if role == "user":
+            is_text = True
+        elif role in _ANSWERING:
+            is_text = is_text and role == "assistant" and not any(map(message.get, _BESIDE_TEXT))
+            texts += [as_text(message.get("content"))] if is_text else ()
+    return texts
 
 
 def read_history(messages: Any, *, prompt: str | None = None, without_items: Iterable[str] = ()) -> History:

@@ -22,7 +22,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ..errors import StoreUnavailable
-from ..history.reading import answers_without_items
 from ..money.limits import Group, Person
 from ..responses.values import as_object, as_text
 from .call import Call, is_saved
@@ -143,7 +142,8 @@ async def folded_answers(call: Call) -> Sequence[str]:
     except Exception as error:  # noqa: BLE001 - the host may raise anything, and what they hold is then text
         _log.warning("the answers without items of a chat are not known: %s", type(error).__name__)
         return ()
-    return answers_without_items([*(messages or {}).values()])
+    answers = (each for each in (messages or {}).values() if each.get("role") == "assistant")
+    return [as_text(answer.get("content")) for answer in answers if not answer.get("output")]
 
 
 async def chat_pauses(call: Call) -> Sequence[float]:

@@ -39,15 +39,8 @@ Json = dict[str, Any]
 
 
 async def _folded_answers(call: Call) -> list[str]:
-    """A host keeps items of an answer that it hands over in several messages, with more than text, or with markers."""
-    padded = [{}, *call.messages, {}]
-    alone = [
-        each
-        for before, each, after in zip(padded, padded[1:], padded[2:], strict=False)
-        if {before.get("role"), after.get("role")}.isdisjoint(("assistant", "tool"))
-        and each.keys() == {"role", "content"}
-    ]
-    return [text for text in answers_without_items(alone) if "]: #" not in text]
+    """A host keeps items of what it hands over with more than text."""
+    return answers_without_items(call.messages)
 
 
 class Opened:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from open_webui_openrouter_pipe.history.turn import BuiltHistory
 
 OPENAI = "openai/gpt-5"
-_PLAIN = {"role", "content", "phase"}
 CLAUDE = "anthropic/claude-sonnet-4.5"
 DEEP: list[Any] = []
 """Lists in lists, deeper than Python can follow."""
@@ -121,11 +120,10 @@ def build(
     return build_input(read_history(messages, **read), loaded, Options(**others))
 
 
-def reading(messages: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that say how a chat is read; answers of which nothing but text is seen have no items."""
-    found = [each for each in messages or () if isinstance(each, dict) and each.keys() <= _PLAIN]
+def reading(messages: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that say how a chat is read."""
     given = {name: options[name] for name in ("prompt", "without_items") if name in options}
-    return {"without_items": answers_without_items(found), **given}
+    return {"without_items": answers_without_items(messages), **given}
 
 
 def plain(items: Iterable[Any]) -> list[Any]:
