@@ -284,7 +284,7 @@ def answers_without_items(messages: Any) -> list[str]:
     texts: list[str] = []
     is_text = True
     for message in map(as_object, messages if isinstance(messages, Sequence) else ()):
-        role = message.get("role")
+        role = as_text(message.get("role"))
         if role == "user":
             is_text = True
         elif role in _ANSWERING:
