@@ -142,8 +142,9 @@ async def folded_answers(call: Call) -> Sequence[str]:
     except Exception as error:  # noqa: BLE001 - the host may raise anything, and what they hold is then text
         _log.warning("the answers without items of a chat are not known: %s", type(error).__name__)
         return ()
-    answers = (each for each in (messages or {}).values() if each.get("role") == "assistant")
-    return [as_text(answer.get("content")) for answer in answers if not answer.get("output")]
+    kept = map(as_object, (messages or {}).values())
+    answers = (each for each in kept if each.get("role") == "assistant" and not each.get("output"))
+    return [as_text(answer.get("content")) for answer in answers]
 
 
 async def chat_pauses(call: Call) -> Sequence[float]:
