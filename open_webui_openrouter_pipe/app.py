@@ -25,10 +25,10 @@ from .host.files import HostFiles
 from .host.lookups import (
     Records,
     chat_pauses,
+    folded_answers,
     group_names,
     groups_of,
     people,
-    quoted_calls,
     template_digest,
 )
 from .host.model_rows import admin_parameters
@@ -205,7 +205,7 @@ def build_app() -> App:
             groups=groups_of,
             group_names=group_names,
             prompt_template=template_digest,
-            quoted_calls=quoted_calls,
+            folded_answers=folded_answers,
             replace_user_valve=replace_user_valve,
             default_locale=default_locale,
             may_continue=may_continue,

@@ -121,7 +121,7 @@ class Assembly:
                 worker.planner.caches.passages,
                 composer.offers_own_tools,
             ),
-            quoted_calls=partial(worker.host.quoted_calls, call),
+            folded_answers=partial(worker.host.folded_answers, call),
             commands=self._commands(composer, fitter, spending),
             name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )

@@ -103,8 +103,8 @@ class Host:
     """Returns the names of all groups, None where they cannot be read."""
     prompt_template: Callable[[Call], Awaitable[str]] = _NO_TEXT
     """Returns the digest of the texts that people wrote of a call's system prompt, "" where that is unknown."""
-    quoted_calls: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] = _NO_IDS
-    """Returns those of the calls in the texts of a call's chat that their models wrote as text."""
+    folded_answers: Callable[[Call], Awaitable[Sequence[str]]] = _NO_ENTRIES
+    """Returns the texts of the answers of a call's chat of which the host keeps no items."""
     replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] = _NOTHING
     """Stores another value of a user's valve."""
     default_locale: Callable[[], str] = str

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -174,8 +174,8 @@ class TurnRunner:
     """Entered before the answer begins: a place among the requests that may run, which a question leaves to others."""
     builtin_tools: frozenset[str] = frozenset()
     """Names of the host's own tools, which a request can do without."""
-    quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
-    """Returns those of the calls in texts that their models wrote as text; None where that is not known."""
+    folded_answers: Callable[[], Awaitable[Sequence[str]]] | None = None
+    """Returns the texts of the chat's answers of which the host keeps no items; None where it keeps no chats."""
     name_chat: Callable[[], object] | None = None
     """Begins to name a chat by its first message that is no command; None where it has no name."""
     shown_from_seconds: float = 1.0
@@ -234,10 +234,10 @@ class TurnRunner:
             of_program=not (self.origin.chat_id and self.origin.message_id),
         )
         history = read()
-        if not (history.folded_calls and self.quoted_calls):
+        if not (history.holds_details and self.folded_answers):
             return history
-        quoted = await self.quoted_calls(history.folded_calls)
-        return read(quoted_calls=quoted) if quoted else history
+        folded = await self.folded_answers()
+        return read(without_items=folded) if folded else history
 
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None

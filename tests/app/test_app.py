@@ -288,3 +288,29 @@ async def test_what_a_model_does_not_take_is_told_once_in_a_chat(tmp_path: Path,
             seen.append((await each.ask("Hello", max_tokens=9000)).notices)
     line = "The model does not take the parameter max_output_tokens; asked again without it."
     assert seen == [(line,), (), (line,)]
+
+
+async def test_a_block_in_a_text_is_a_call_where_the_host_knows_its_answer(
+    tmp_path: Path, standin: StandIn
+) -> None:
+    """It is asked only about chats that have such a block, and once in a request."""
+    block = '<details type="tool_calls" id="c1" name="f" arguments="{}">\n&quot;out&quot;\n</details>'
+    asked, sent = [], []
+
+    async def folded_answers(call: Call) -> list[str]:
+        asked.append(call.chat_id)
+        return [block] if call.chat_id == "old" else []
+
+    async with app_on(tmp_path, folded_answers=folded_answers) as app:
+        for chat_id, text in (
+            ("old", block),
+            ("old", f"{block}!"),
+            ("channel:1", block),
+            ("old", "<b>Hi</b>"),
+        ):
+            messages = [{"role": "user", "content": "one"}, {"role": "assistant", "content": text}]
+            await NewChat(app, standin)(chat_id=chat_id, messages=messages).ask("two")
+            sent.append([item["type"] for item in standin.responses[-1].body["input"]])
+    said = ["message"] * 3
+    assert sent == [["message", "function_call", "function_call_output", "message"], said, said, said]
+    assert asked == ["old", "old", "channel:1"]
