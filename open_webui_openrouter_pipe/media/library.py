@@ -299,7 +299,8 @@ class MediaLibrary:
             room.check(len(file.content))
             return await asyncio.to_thread(encode, file)
         except PipeError as error:
-            _log.warning("an attachment is not sent: %s", error)
+            if not isinstance(error, AddressNotAsked):  # the user is told once, and there may be thousands
+                _log.warning("an attachment is not sent: %s", error)
             raise
         except Exception as error:  # the host's storage may raise anything
             _log.exception("an attachment is not sent")
