@@ -198,9 +198,10 @@ def choose(
     if limit := settings.max_images:
         omitted |= _displaced(selected, lambda _: 1, limit, ("too_many", "too_many_at_once"))
     sent = [each for each in readable if each not in omitted]
-    if limit := settings.max_total_bytes:
-        omissions: _Omissions = ("too_large", "too_large_at_once")
-        omitted |= _displaced(sent, lambda each: sizes_bytes.get(each.source, 0), limit, omissions)
+    omissions: _Omissions = ("too_large", "too_large_at_once")
+    omitted |= _displaced(
+        sent, lambda each: sizes_bytes.get(each.source, 0), settings.max_total_bytes, omissions
+    )
     unread = [each for each in attachments if each.kind != "file" and not reads(model, each.kind)]
     return Choice([each for each in sent if each not in omitted], unread, omitted)
 

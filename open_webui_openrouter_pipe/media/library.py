@@ -126,7 +126,7 @@ class MediaLibrary:
         """Return why the model is not given a file of the host as it is, None when it is."""
         source = host_file_path(file_id)
         try:
-            if failure := (await self._read_all([source])).get(source):
+            if failure := (await self._read_all([source], self._kept)).get(source):
                 return failure
         except TooBusy as error:
             return AttachmentUnavailable(error.user_message)
@@ -142,18 +142,25 @@ class MediaLibrary:
             return FilledItems(items)
         choose_with = partial(choose, attachments, turns[-1], self.settings, self.model)
         sources = _references(choose_with({}).sent)
-        failed = await self._read_all(each for each in sources if not self._size_bytes(each))
+        failed = await self._read_all(sources, self._size_bytes)
         sizes_bytes = {each.source: len(each.source) * 3 // 4 for each in attachments}  # with its padding
-        sizes_bytes |= {source: self._size_bytes(source) for source in sources}
+        unread_bytes = self.settings.max_total_bytes  # of what is surely displaced by what is newer
+        sizes_bytes |= {
+            source: self._size_bytes(source) or (0 if source in failed else unread_bytes)
+            for source in sources
+        }
         chosen = choose_with(sizes_bytes)
         shown = _references(chosen.sent)
         known = failed.keys() | self.held.found.keys()
-        failed |= await self._read_all(each for each in shown if each not in known)
+        failed |= await self._read_all((each for each in shown if each not in known), self._kept)
         inline = [len(each.source) for each in attachments if not each.is_reference]
         read = await self._hold([each for each in shown if each not in failed], inline)
         filled = await asyncio.to_thread(self._filled, items, chosen, {**failed, **read})
         self.held.reservations[-1].shrink(self.held.lasting_bytes)
         return filled
+
+    def _kept(self, source: str) -> Encoded | None:
+        return self.encoded.get(self.user_id, source)
 
     def _size_bytes(self, source: str) -> int:
         """How large the file was that was read there, 0 where none was."""
@@ -175,7 +182,7 @@ class MediaLibrary:
             lasting_bytes = sum(sizes) * 4 // 3 + sum(texts) * TEXT_COPIES + sum(inline) + largest_bytes
 
             def take() -> None:
-                kept = {source: self.encoded.get(self.user_id, source) for source in sources}
+                kept = {source: self._kept(source) for source in sources}
                 held.found.update({source: file for source, file in kept.items() if file})
 
             size_bytes = lasting_bytes + READING_COPIES * largest_bytes
@@ -252,25 +259,29 @@ class MediaLibrary:
     def _form_of(self, encoded: Encoded) -> Form | None:
         return form_of(encoded.media_type, self.model, parses_pdf=self.settings.parses_pdf)
 
-    async def _read_all(self, sources: Iterable[str]) -> dict[str, AttachmentUnavailable]:
-        """Have the files that the sources name encoded and kept, a few at a time; return why some cannot be had.
+    async def _read_all(
+        self, sources: Iterable[str], is_read: Callable[[str], object]
+    ) -> dict[str, AttachmentUnavailable]:
+        """Read and keep the files that are not yet, a few at a time, in their order; return why some cannot be had.
 
-        They are read in their order, and kept as long as a request may hold them all.
+        Behind as many as a request may hold, files are only measured, and addresses not asked.
         """
         failed: dict[str, AttachmentUnavailable] = {}
-        waiting, kept_bytes = iter(sources), 0
+        waiting, total_bytes, limit_bytes = iter(sources), 0, self.settings.max_total_bytes
 
         async def work() -> None:
-            nonlocal kept_bytes
+            nonlocal total_bytes
             for source in waiting:
-                room, limit_bytes = self._room(), self.settings.max_total_bytes
+                if total_bytes > limit_bytes and not host_file_id(source):
+                    continue
+                room = self._room()
                 try:
-                    if self.encoded.get(self.user_id, source) is None:
+                    if not is_read(source):
                         file = await self._read(source, room)
-                        kept_bytes += file.size_bytes
-                        keep = self.encoded.put if kept_bytes <= limit_bytes else self.encoded.note
+                        keep = self.encoded.note if total_bytes > limit_bytes else self.encoded.put
                         room.release()
                         keep(self.user_id, source, file)
+                    total_bytes += self._size_bytes(source)
                     _checked(self.encoded.known(self.user_id, source))
                 except AttachmentUnavailable as error:
                     failed[source] = error
