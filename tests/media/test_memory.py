@@ -18,6 +18,7 @@ from open_webui_openrouter_pipe.media.library import HeldFiles
 from open_webui_openrouter_pipe.media.memory import (
     FILE_SHARE,
     MAX_ASKED,
+    READING_COPIES,
     REQUEST_SHARE,
     ByteBudget,
     EncodedFiles,
@@ -216,11 +217,12 @@ class CountedDownloads(FakeDownloads):
         room.ask()
         self.fetched.append(url)
         await asyncio.sleep(0)
-        if url in self.broken:
-            raise AttachmentUnavailable("the server could not be reached")
         await room.take(self.size_bytes)
         if self.budget:
             self.most_used = max(self.most_used, self.budget.used_bytes)
+            assert self.budget.held_bytes >= self.size_bytes * READING_COPIES
+        if url in self.broken:
+            raise AttachmentUnavailable("the connection was lost")
         content = PNG + bytes(self.size_bytes - len(PNG))
         await asyncio.sleep(0)
         return FileContent("page", "", content)
@@ -259,7 +261,8 @@ async def test_many_large_files_take_no_more_than_the_budget() -> None:
     assert downloads.most_used <= limit_bytes
     assert peak_bytes <= limit_bytes
     shown_files = [part for part in sent(filled) if part["type"] == "input_image"]
-    assert 10 <= len(shown_files) <= limit_bytes // REQUEST_SHARE // 100_000
+    assert len(shown_files) == limit_bytes // REQUEST_SHARE // 100_000
+    assert len(downloads.fetched) < len(shown_files) + 8  # what is older has no place, and is not asked
     assert budget.held_bytes >= sum(len(part["image_url"]) for part in shown_files)
     again = await shown.fill(items, turns)  # the same call asks for nothing twice
     assert [each["type"] for each in sent(again)] == [each["type"] for each in sent(filled)]
@@ -312,7 +315,7 @@ async def test_at_most_so_many_addresses_are_asked_in_a_turn() -> None:
     asked = {f"https://example.org/{number}.png" for number in range(150, 250)}
     assert (len(downloads.fetched), set(downloads.fetched)) == (MAX_ASKED, asked)
     reason = notice("address_not_asked", count=MAX_ASKED)
-    failure = "The image was not sent: the server could not be reached."
+    failure = "The image was not sent: the connection was lost."
     assert [*filled.notices.values()] == [notice("addresses_not_asked", reason=reason), failure]
     assert sent(filled)[0]["text"] == f"[Image: https://example.org/0.png not sent: {reason}]"
     assert sum("image_url" in part for part in sent(filled)) == 50
@@ -322,6 +325,15 @@ async def test_at_most_so_many_addresses_are_asked_in_a_turn() -> None:
     await next_call(shown, turn="chat\nm2").fill(items, turns)
     assert len(downloads.fetched) == 2 * MAX_ASKED
     assert len(set(downloads.fetched)) == 2 * MAX_ASKED
+
+
+async def test_what_cannot_be_had_takes_no_room() -> None:
+    """Once it is known."""
+    downloads = CountedDownloads(size_bytes=1000, broken={"https://example.org/0.png"})
+    shown = limited(downloads, 64_000)
+    await shown.fill(*chat(addresses(1)))
+    shown.held.release()
+    assert shown.encoded.budget.held_bytes == 0
 
 
 async def test_a_picture_of_an_answer_waits_for_nobody() -> None:
