@@ -78,7 +78,7 @@ class ByteBudget:
         self.limit_bytes = limit_bytes
         """By the latest request: an administrator's change holds for all."""
         self.held_bytes = 0
-        self._max_wait_seconds = max_wait_seconds
+        self.max_wait_seconds = max_wait_seconds
         self._caches: list[tuple[Cache, int]] = []
         self._waiting: list[Reservation] = []
         self._rank = 0
@@ -116,13 +116,13 @@ class ByteBudget:
         self._waiting.append(wanted)
         self._admit()
         try:
-            async with asyncio.timeout(self._max_wait_seconds):
+            async with asyncio.timeout(self.max_wait_seconds):
                 await wanted.granted.wait()
         except BaseException as error:
             wanted.release()
             if not isinstance(error, TimeoutError):
                 raise
-            seconds = self._max_wait_seconds
+            seconds = self.max_wait_seconds
             line, admin_line = (say("memory_slow", seconds=seconds) for say in (notice, admin_notice))
             raise TooBusy(line, admin_message=admin_line) from error
         return wanted

@@ -97,6 +97,22 @@ async def test_many_addresses_are_a_hundred_requests(
     assert budget.held_bytes == 0
 
 
+async def test_without_room_a_chat_is_told_so(tmp_path: Path, standin: StandIn) -> None:
+    """Nothing is sent without its pictures; with room the chat goes on, and an answer leaves none taken."""
+    async with PipeInProcess(tmp_path, base_url=standin.base_url) as pipe:
+        budget = pipe._running_app().worker.encoded_files.budget
+        budget.max_wait_seconds = 0
+        page = Page(pipe, MODEL)
+        page.attached = [{"type": "image_url", "image_url": {"url": data_url("image/png", PICTURE)}}]
+        others = await budget.reserve("others", budget.limit_bytes)
+        answers = [await page.ask("What is there?")]
+        others.release()
+        answers.append(await page.ask("And here?"))
+        assert budget.held_bytes == 0
+    assert [answer.error for answer in answers] == [notice("memory_slow", seconds=0), None]
+    assert len(standin.responses) == 1
+
+
 PROCESS = r"""
 import asyncio, json, re, sys
 from pathlib import Path
