@@ -277,6 +277,7 @@ class MediaLibrary:
                 room = self._room()
                 try:
                     if not is_read(source):
+                        self.held.release()  # a later request of the call: nobody holds and waits
                         file = await self._read(source, room)
                         keep = self.encoded.note if total_bytes > limit_bytes else self.encoded.put
                         room.release()

@@ -288,6 +288,28 @@ async def test_chats_of_several_users_share_the_budget() -> None:
     assert first.encoded.budget.held_bytes == 0
 
 
+async def test_a_later_request_of_a_call_holds_nothing_while_it_waits() -> None:
+    """Two calls that hold most of the budget together, and both come to need more, both get it."""
+    downloads = CountedDownloads(size_bytes=100_000)
+    first = limited(downloads, 2_400_000)
+    both = [replace(first, user_id=user, held=HeldFiles()) for user in "ab"]
+    for shown in both:
+        await shown.fill(*chat(addresses(6)))
+    others = await first.encoded.budget.reserve("others", 300_000)
+    assert not first.encoded.budget.has_room(100_000 * READING_COPIES)
+    answered = [asyncio.ensure_future(shown.fill(*chat(addresses(7)))) for shown in both]
+    done, _ = await asyncio.wait(answered, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+    assert done
+    for shown, answer in zip(both, answered, strict=True):
+        if answer in done:
+            shown.held.release()
+    for shown, answer in zip(both, answered, strict=True):
+        assert sum("image_url" in part for part in sent(await answer)) == 7
+        shown.held.release()
+    others.release()
+    assert first.encoded.budget.held_bytes == 0
+
+
 async def test_a_user_who_leaves_holds_nothing() -> None:
     """Whether while waiting or while reading."""
     downloads = CountedDownloads(size_bytes=100_000)
