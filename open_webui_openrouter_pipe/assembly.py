@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import partial
@@ -40,6 +41,7 @@ from .planning.recall import without_tools
 from .ports import Model, Notice, Responses, Show, name_of
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
+from .turn.admission import Away
 from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
@@ -91,7 +93,7 @@ class Assembly:
             new_id=generate_item_id,
             files=worker.host.files if self.library.saved_for else None,
             fill=self.library.fill,
-            downloads=self.library.downloads,
+            downloads=self.library,
             find=self.permitted.find,
         )
         worker.admission.settings = settings.admission
@@ -109,7 +111,7 @@ class Assembly:
             builtin_tools=call.builtin_tools,
             memory=worker.memory,
             fitter=fitter,
-            slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),
+            slot=self._slot(),
             spending=spending,
             prompt=PromptKeeper(
                 stores.prompts if call.keeps else None,
@@ -125,6 +127,16 @@ class Assembly:
             commands=self._commands(composer, fitter, spending),
             name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncGenerator[Away]:
+        """A place among the requests that may run; the files that the call holds go with it."""
+        user_id, is_task = self.permitted.call.user_id, self.permitted.call.task is not None
+        async with self.worker.admission.slot(user_id, is_task=is_task, show=self.channel.put) as away:
+            try:
+                yield away
+            finally:
+                self.library.held.release()
 
     def _name_chat(self, name: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.worker.own.start(name())
@@ -369,16 +381,15 @@ async def assemble(
     if call.is_spoken and settings.steady_system_prompt:
         # so that the instructions for a spoken answer leave the chat's prefix as it is
         call = with_voice_prompt_last(call, await worker.host.voice_prompt())
-    downloads = GuardedDownloads(
-        DownloadSettings(allowed_hosts=settings.download_hosts, max_bytes=settings.media.max_bytes)
-    )
+    worker.encoded_files.budget.limit_bytes = settings.media.memory_bytes
     library = MediaLibrary(
         worker.host.files,
-        downloads,
+        GuardedDownloads(DownloadSettings(allowed_hosts=settings.download_hosts)).fetch,
         worker.encoded_files,
         settings.media,
         permitted.model,
         call.user_id,
+        f"{call.chat_id}\n{call.message_id or generate_item_id()}",
         (call.chat_id, call.message_id) if call.keeps and settings.save_attachments else None,
     )
     lines: Mapping[str, str] = {}

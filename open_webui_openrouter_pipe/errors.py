@@ -121,6 +121,12 @@ class AttachmentBinary(AttachmentUnavailable):
     is_unreadable = True
 
 
+class AddressNotAsked(AttachmentUnavailable):
+    """So many addresses were asked in this turn that this one is not."""
+
+    line = "addresses_not_asked"
+
+
 class AttachmentNotFound(AttachmentUnavailable):
     """There is no such file, or the user may not read it."""
 

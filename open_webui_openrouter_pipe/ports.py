@@ -244,11 +244,23 @@ class FileContent:
     content: bytes
 
 
+class Room(Protocol):
+    """Where one file is read into; it may have `max_bytes`."""
+
+    max_bytes: int
+
+    def ask(self) -> object:
+        """Count a request to an address. Raises AttachmentUnavailable where there were too many."""
+
+    async def take(self, size_bytes: int) -> None:
+        """Wait until a file of this size may be in memory. Raises AttachmentUnavailable if it is larger, TooBusy."""
+
+
 class Files(Protocol):
     """The host's file storage."""
 
-    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
-        """Return a file that the user may read, and that is no larger. Raises AttachmentUnavailable."""
+    async def read(self, user_id: str, file_id: str, room: Room) -> FileContent:
+        """Return a file that the user may read, once there is room for it. Raises AttachmentUnavailable, TooBusy."""
 
     def id_of(self, user_id: str, key: str) -> str:
         """Return the id of what is stored for a user under a key."""
@@ -283,7 +295,7 @@ class FilledItems:
 Fill: TypeAlias = Callable[[Sequence[Item], Sequence[int]], Awaitable[FilledItems]]
 """Puts the attachments of a chat in the place of references, and a note in that of what the model does not read.
 
-The second argument are the numbers of the items' turns; never raises.
+The second argument are the numbers of the items' turns. Raises TooBusy alone.
 """
 
 

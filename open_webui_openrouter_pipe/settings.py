@@ -24,6 +24,7 @@ from .host.platform import host_secret
 from .host.switches import Switch
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
+from .media.memory import FILE_SHARE, REQUEST_SHARE
 from .money.limits import SpendingLimits, find_zone, read_limits
 from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
 from .openrouter.controls import SERVER_TOOLS, ControlSettings, price_text
@@ -195,13 +196,16 @@ def _by_name(slice_class: type[_Slice], valves: AllValves, **others: Any) -> _Sl
 
 
 def _media(valves: AllValves) -> MediaSettings:
+    memory_bytes = valves.MAX_MEMORY_MB * _MEGABYTE
+    most_bytes = memory_bytes // REQUEST_SHARE
     return MediaSettings(
         documents=valves.DOCUMENTS,
         parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
         max_images=valves.MAX_INPUT_IMAGES_PER_REQUEST,
         image_selection=valves.IMAGE_INPUT_SELECTION,
-        max_bytes=valves.MAX_ATTACHMENT_MB * _MEGABYTE,
-        max_total_bytes=valves.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE,
+        max_bytes=min(valves.MAX_ATTACHMENT_MB * _MEGABYTE, memory_bytes // FILE_SHARE),
+        max_total_bytes=min(valves.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE or most_bytes, most_bytes),
+        memory_bytes=memory_bytes,
     )
 
 

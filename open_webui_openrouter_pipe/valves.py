@@ -265,6 +265,7 @@ class Advanced(ValveFields):
     IMAGE_INPUT_SELECTION: ImageSelection = valve("conversation")
     MAX_ATTACHMENT_MB: int = valve(20, ge=1)
     MAX_REQUEST_ATTACHMENTS_MB: int = valve(50, ge=0)
+    MAX_MEMORY_MB: int = valve(256, ge=64)
     DOWNLOAD_HOSTS: str = valve("")
     SAVE_ATTACHMENTS: bool = valve(default=True)
     USER_PARAMETERS: str = valve("")

@@ -20,7 +20,7 @@ import httpx
 
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows
-from .media.library import EncodedFiles
+from .media.memory import ByteBudget, EncodedFiles
 from .money.limits import Group, Person
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.connections import AddressBreaker, open_client
@@ -29,6 +29,7 @@ from .openrouter.problems import Checks, Problem
 from .openrouter.recorder import ExchangeRecorder
 from .openrouter.recordings import FOLDER, Recording, Recordings
 from .ports import ArtifactStore, Files, Prompts, Summaries
+from .recall.search import TERM_BYTES
 from .settings import Settings, StoreSettings, has_proxy, unknown_groups
 from .store.artifacts import RunningRows, SavedRows, SealedArtifacts, UnsavedRows
 from .store.beside import AuditLog, Leases, StoredCalibrations
@@ -194,7 +195,9 @@ class Worker:
         self._keyed_stores: dict[StoreSettings, Stores] = {}
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
-        self.encoded_files = EncodedFiles()
+        self.encoded_files = EncodedFiles(ByteBudget())
+        self.encoded_files.budget.watch(self.planner.caches.facts, unit_bytes=2)
+        self.encoded_files.budget.watch(self.planner.caches.passages, TERM_BYTES)
         self.admission = Admission()
         self.breaker = AddressBreaker(clock=self.loop.time)
         weakref.finalize(self, _close_soon, self.loop, self.own.aclose).atexit = False

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import httpx
@@ -28,37 +29,35 @@ _AS_THEY_ARE: Final = bytes(byte for byte in range(0x20, 0x80) if byte not in b'
 
 @dataclass(frozen=True, slots=True)
 class EncodedBody(httpx.AsyncByteStream):
-    """A body that can be sent several times; `length_bytes` is its size."""
+    """A body that can be sent several times: `write` yields its bytes each time anew; `length_bytes` is its size."""
 
-    pieces: Sequence[bytes]
-
-    @property
-    def length_bytes(self) -> int:
-        """The sum of the pieces."""
-        return sum(map(len, self.pieces))
+    write: Callable[[], Iterable[bytes]]
+    length_bytes: int
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         """Yield the bytes in short portions."""
-        for piece in self.pieces:
+        for piece in self.write():
             for start in range(0, len(piece), _WINDOW_CHARACTERS):
                 yield piece[start : start + _WINDOW_CHARACTERS]
 
 
 async def encode_body(body: RequestBody) -> EncodedBody:
-    """Encode a body; where that takes long, a little at a time.
+    """Encode a body. One with long texts is only measured, a little at a time, so that it is never in memory as bytes.
 
     What neither JSON nor UTF-8 can hold, NaN and half surrogates, is omitted or replaced.
     """
     if not _holds_long(body):
-        return EncodedBody([_encoded(body)])
-    pieces, unbroken_bytes = [], 0
-    for piece in _pieces(_finite(body)):
-        pieces.append(piece)
+        content = [_encoded(body)]
+        return EncodedBody(lambda: content, len(content[0]))
+    write = partial(_pieces, _finite(body))
+    length_bytes = unbroken_bytes = 0
+    for piece in write():
+        length_bytes += len(piece)
         unbroken_bytes += len(piece)
         if unbroken_bytes > LONG_CHARACTERS:
             await asyncio.sleep(0)
             unbroken_bytes = 0
-    return EncodedBody(pieces)
+    return EncodedBody(write, length_bytes)
 
 
 def _pieces(value: Any) -> Iterator[bytes]:

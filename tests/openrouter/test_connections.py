@@ -20,7 +20,7 @@ from open_webui_openrouter_pipe.openrouter.connections import (
 )
 from open_webui_openrouter_pipe.openrouter.transport import Transport
 from tests.openrouter.test_errors import TABLES
-from tests.support.network import new_certificates
+from tests.support.network import new_certificates, trusted
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
@@ -217,15 +217,6 @@ async def test_closing_closes_what_is_kept() -> None:
             await client._transport.aclose()
             await response.aread()
         await server.until_open(0)
-
-
-def trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """A server's side of certificates that the machine trusts."""
-    certificates, path = new_certificates(folder), folder / "authority.pem"
-    (authority,) = certificates.client.get_ca_certs(binary_form=True)
-    path.write_text(ssl.DER_cert_to_PEM_cert(authority))
-    monkeypatch.setenv("SSL_CERT_FILE", str(path))
-    return certificates.server
 
 
 @pytest.mark.anyio
