@@ -23,7 +23,7 @@ from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
 from .money.limits import Group, Person
 from .openrouter.client import ClientSettings, OpenRouterClient
-from .openrouter.connections import AddressBreaker, open_client
+from .openrouter.connections import Breaker, open_client
 from .openrouter.listing import ModelListing
 from .openrouter.problems import Checks, Problem
 from .openrouter.recorder import ExchangeRecorder
@@ -196,7 +196,7 @@ class Worker:
         self._deriving = asyncio.Lock()
         self.encoded_files = EncodedFiles()
         self.admission = Admission()
-        self.breaker = AddressBreaker(clock=self.loop.time)
+        self.breaker = Breaker(clock=self.loop.time)
         weakref.finalize(self, _close_soon, self.loop, self.own.aclose).atexit = False
 
     def sweep_when_due(self, settings: Settings) -> None:
@@ -215,7 +215,7 @@ class Worker:
     def client(self, settings: ClientSettings, recording: Recording | None = None) -> OpenRouterClient:
         """Return what speaks HTTP with OpenRouter under these settings, and is recorded where there is a recording."""
         http = self.own.recorder.client(recording) if recording else self.own.http
-        return OpenRouterClient(http, settings, self.breaker)
+        return OpenRouterClient(http, settings)
 
     def listing(self, settings: ClientSettings) -> ModelListing:
         """The models of the base URL and the key."""

@@ -12,7 +12,7 @@ import logging
 import string
 from asyncio import sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
-from contextlib import aclosing, asynccontextmanager, nullcontext
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -34,7 +34,6 @@ from ..responses.effects import Decoder, parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
 from ..responses.values import read_json
 from ..words.lines import admin_notice, notice
-from .connections import AddressBreaker
 from .errors import redact, retry_after, to_error
 from .wire import EncodedBody, encode_body
 
@@ -81,11 +80,9 @@ class ClientSettings:
 class OpenRouterClient:
     """The port `Responses` over HTTP, and plain GETs for the catalogue and the account."""
 
-    def __init__(self, http: httpx.AsyncClient, settings: ClientSettings, breaker: AddressBreaker) -> None:
-        """`breaker` is shared by all clients of a worker."""
+    def __init__(self, http: httpx.AsyncClient, settings: ClientSettings) -> None:
         self._http = http
         self._settings = settings
-        self._breaker = breaker
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
@@ -146,15 +143,8 @@ class OpenRouterClient:
             raise _unusable_address(error) from error
 
     async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
-        """Send and wait for the headers; an error status is raised as an error.
-
-        A GET is always tried: whoever lists models spaces the attempts, and says what the last one failed with.
-        """
-        is_get = request.method == "GET"
-        with nullcontext() if is_get else self._breaker.attempt(self._settings.base_url):
-            response = await _await_response(
-                self._http.send(request, stream=True), limit_seconds=limit_seconds
-            )
+        """Send and wait for the headers; an error status is raised as an error."""
+        response = await _await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
         generation = _generation(response) or "unnamed"
         _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
         if response.status_code == httpx.codes.OK:
@@ -165,6 +155,10 @@ class OpenRouterClient:
             await response.aclose()
         error = self.explain(read_failure(response.status_code, text), response.headers)
         error.generation_id = _generation(response)
+        if error.down and not isinstance(
+            read_json(text), dict | list
+        ):  # the page of a server before OpenRouter
+            error.down = "address"
         raise error
 
     async def _json(self, request: httpx.Request) -> dict[str, Any]:
@@ -254,10 +248,12 @@ async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _
         async with asyncio.timeout(limit_seconds):
             return await response
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
-        raise ConnectionFailed(
+        silent = ConnectionFailed(
             notice("no_response", seconds=limit_seconds),
             admin_message=admin_notice("no_response", seconds=limit_seconds),
-        ) from error
+        )
+        silent.down = "address"
+        raise silent from error
     except httpx.PoolTimeout as error:  # all connections are in use: no fault of the address
         seconds = _CONNECT_TIMEOUT_SECONDS
         line, admin_line = notice("queue_slow", seconds=seconds), admin_notice("queue_slow", seconds=seconds)
@@ -265,11 +261,11 @@ async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
         raise _unusable_address(error) from error
     except httpx.HTTPError as error:
-        unreachable = ConnectionFailed(
-            notice("unreachable"), detail=redact(repr(error)), admin_message=admin_notice("unreachable")
-        )
-        unreachable.passes = True
-        raise unreachable from error
+        is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError)
+        name = "connection_reset" if is_there else "unreachable"
+        failed = ConnectionFailed(notice(name), detail=redact(repr(error)), admin_message=admin_notice(name))
+        failed.passes, failed.down = True, "" if is_there else "connection"
+        raise failed from error
 
 
 async def _error_text(response: httpx.Response) -> str:

@@ -160,6 +160,8 @@ def to_error(
     )
     error.passes = rule.passes if failure.retryable is None else failure.retryable
     error.remedy = rule.remedy
+    if failure.status and failure.status < 500:
+        error.down = ""
     _add_particulars(error, rule, failure)
     return error
 

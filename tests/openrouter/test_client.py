@@ -20,7 +20,6 @@ from open_webui_openrouter_pipe.openrouter.client import (
     OpenRouterClient,
     require_usable,
 )
-from open_webui_openrouter_pipe.openrouter.connections import AddressBreaker
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from tests.support.wire import RECORDINGS, events_of, frames, recording
 
@@ -79,7 +78,7 @@ async def client_of(
     server: FakeServer, settings: ClientSettings = SETTINGS
 ) -> AsyncIterator[OpenRouterClient]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(server)) as http:
-        yield OpenRouterClient(http, settings, AddressBreaker(clock=lambda: 0.0))
+        yield OpenRouterClient(http, settings)
 
 
 async def collect(
@@ -190,7 +189,7 @@ async def test_unusable_settings_are_a_configuration_error(key: str, address: st
     settings = ClientSettings(api_key=key, base_url=address or DEFAULT_BASE_URL)
     async with httpx.AsyncClient() as http:
         with pytest.raises(ConfigurationError) as caught:
-            async with OpenRouterClient(http, settings, AddressBreaker(clock=lambda: 0.0)).stream(BODY):
+            async with OpenRouterClient(http, settings).stream(BODY):
                 pass
     assert words in caught.value.user_message
     assert not (key.strip() and key in str(caught.value))
