@@ -247,21 +247,13 @@ ODD = st.recursive(
 )
 
 
-@given(odd=ODD, in_place=st.none() | st.integers(0, 1))
-def test_whatever_redis_answers_is_a_row_that_it_does_not_have(odd: object, in_place: int | None) -> None:
-    """An answer of any type or length, with anything in one of its places, or an error: only a deletion reports it."""
+def check_that_nothing_breaks(odd: object) -> None:
+    """Use a cache over a Redis that answers this."""
     rows = [row(1), row(2)]
-    if in_place is not None:
-        answer: list[object] = [encode_row(each) for each in rows]
-        answer[in_place] = odd
-        odd = answer
 
     async def use() -> None:
-        cached = CachedRows(
-            memory := MemoryRows(),
-            GuardedRedis(OddRedis(odd), prefix="x", pause_seconds=0),
-            asyncio.create_task,
-        )
+        guarded = GuardedRedis(OddRedis(odd), prefix="x", pause_seconds=0)
+        cached = CachedRows(memory := MemoryRows(), guarded, asyncio.create_task)
         await cached.put(rows)
         assert await cached.load("ada", [each.id for each in rows]) == {each.id: each for each in rows}
         with pytest.raises(StoreUnavailable) if odd != [True] else nullcontext():
@@ -269,6 +261,23 @@ def test_whatever_redis_answers_is_a_row_that_it_does_not_have(odd: object, in_p
         assert await memory.load("ada", [ROW.id]) == {}
 
     asyncio.run(use())
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_whatever_redis_raises_is_a_row_that_it_does_not_have(error: Exception) -> None:
+    """Redis, its client, or the network; only a deletion reports it."""
+    check_that_nothing_breaks(error)
+
+
+@given(odd=ODD, in_place=st.none() | st.integers(0, 1))
+def test_whatever_redis_answers_is_a_row_that_it_does_not_have(odd: object, in_place: int | None) -> None:
+    """An answer of any type or length, or with anything in one of its places."""
+    answer: list[object] = [encode_row(row(1)), encode_row(row(2))]
+    if in_place is None:
+        check_that_nothing_breaks(odd)
+    else:
+        answer[in_place] = odd
+        check_that_nothing_breaks(answer)
 
 
 class SlowRows(MemoryRows):
