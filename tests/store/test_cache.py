@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 servers = pytest.mark.servers
 
-ROW = row(1)
+ROW, SECOND = row(1), row(2)
 COLUMNS = json.loads(encode_row(ROW).partition(b"\0")[0])
 
 
@@ -249,7 +249,7 @@ ODD = st.recursive(
 
 def check_that_nothing_breaks(odd: object) -> None:
     """Use a cache over a Redis that answers this."""
-    rows = [row(1), row(2)]
+    rows = [ROW, SECOND]
 
     async def use() -> None:
         guarded = GuardedRedis(OddRedis(odd), prefix="x", pause_seconds=0)
@@ -272,7 +272,7 @@ def test_whatever_redis_raises_is_a_row_that_it_does_not_have(error: Exception) 
 @given(odd=ODD, in_place=st.none() | st.integers(0, 1))
 def test_whatever_redis_answers_is_a_row_that_it_does_not_have(odd: object, in_place: int | None) -> None:
     """An answer of any type or length, or with anything in one of its places."""
-    answer: list[object] = [encode_row(row(1)), encode_row(row(2))]
+    answer: list[object] = [encode_row(ROW), encode_row(SECOND)]
     if in_place is None:
         check_that_nothing_breaks(odd)
     else:
