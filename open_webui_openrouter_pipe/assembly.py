@@ -277,9 +277,8 @@ class Assembly:
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""
-        call, secret = self.permitted.call, self.worker.host.secret_key.encode("utf-8", "surrogatepass")
-        level = self.permitted.settings.controls.identity
-        return identity_parameters(level, call.origin, secret, task=call.task)
+        call, level = self.permitted.call, self.permitted.settings.controls.identity
+        return identity_parameters(level, call.origin, self.worker.host.secret_key, task=call.task)
 
     def _fitter(
         self, composer: Composer, models: Sequence[Model | None], spending: Spending, stores: Stores

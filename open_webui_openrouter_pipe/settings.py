@@ -18,6 +18,7 @@ from urllib.request import getproxies
 from zoneinfo import available_timezones
 
 from .conversation.budget import ContextSettings
+from .conversation.masking import Secret
 from .errors import PipeError
 from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.platform import host_secret
@@ -151,7 +152,7 @@ def read_settings(
         chosen,
         client=ClientSettings(
             base_url=chosen.BASE_URL.rstrip("/"),
-            api_key=chosen.API_KEY or os.environ.get("OPENROUTER_API_KEY", "").strip(),
+            api_key=Secret(chosen.API_KEY or os.environ.get("OPENROUTER_API_KEY", "").strip()),
             referer=chosen.HTTP_REFERER,
             title=chosen.APP_TITLE,
             timeout_seconds=chosen.REQUEST_TIMEOUT_SECONDS,
@@ -364,7 +365,7 @@ def _quantizations(words: Sequence[str]) -> Iterator[str]:
 
 
 def _passphrases(valves: AllValves) -> tuple[str, ...]:
-    return tuple(_words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ",")))
+    return tuple(map(Secret, _words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ","))))
 
 
 def bound_key(sealed: str, user_id: str) -> str:

@@ -22,6 +22,7 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from ..conversation.masking import Secret
 from ..responses.values import as_object
 
 SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
@@ -71,7 +72,7 @@ def host_secret() -> str:
     """Return the host's secret key, or our own where it has none; "" when none can be kept."""
     from open_webui import env
 
-    return env.WEBUI_SECRET_KEY or own_secret(Path(env.DATA_DIR))
+    return Secret(env.WEBUI_SECRET_KEY or own_secret(Path(env.DATA_DIR)))
 
 
 def own_secret(folder: Path) -> str:

@@ -13,7 +13,7 @@ import string
 from asyncio import sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 import httpx
 
+from ..conversation.masking import Secret
 from ..errors import (
     ConfigurationError,
     ConnectionFailed,
@@ -32,7 +33,7 @@ from ..errors import (
 from ..ports import Event, RequestBody
 from ..responses.effects import Decoder, parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
-from ..responses.values import read_json
+from ..responses.values import as_generation_id, read_json
 from ..words.lines import admin_notice, notice
 from .errors import redact, retry_after, to_error
 from .wire import EncodedBody, encode_body
@@ -47,7 +48,6 @@ _GET_WAITS_SECONDS = (0.5, 1.0)
 """Before a plain GET that found no connection is sent again."""
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.2
-_GENERATION_CHARACTERS = 80
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 _HEADER_CHARACTERS = string.punctuation + " "
@@ -67,7 +67,7 @@ class ClientSettings:
     """
 
     base_url: str = DEFAULT_BASE_URL
-    api_key: str = field(default="", repr=False)
+    api_key: str = ""
     referer: str = ""
     title: str = ""
     timeout_seconds: float = 300.0
@@ -238,8 +238,7 @@ def _url(address: str) -> httpx.URL:
 
 def _generation(response: httpx.Response) -> str:
     """OpenRouter's name for the request, as far as it can be one."""
-    name = response.headers.get("x-generation-id", "")
-    return name[:_GENERATION_CHARACTERS] if name.isascii() and name.isprintable() else ""
+    return as_generation_id(response.headers.get("x-generation-id"))
 
 
 async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T:
@@ -247,25 +246,25 @@ async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _
     try:
         async with asyncio.timeout(limit_seconds):
             return await response
-    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
+    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
         silent = ConnectionFailed(
             notice("no_response", seconds=limit_seconds),
             admin_message=admin_notice("no_response", seconds=limit_seconds),
         )
         silent.down = "address"
-        raise silent from error
-    except httpx.PoolTimeout as error:  # all connections are in use: no fault of the address
+        raise silent from None  # a library's variables hold the headers, and with them the key
+    except httpx.PoolTimeout:  # all connections are in use: no fault of the address
         seconds = _CONNECT_TIMEOUT_SECONDS
         line, admin_line = notice("queue_slow", seconds=seconds), admin_notice("queue_slow", seconds=seconds)
-        raise TooBusy(line, admin_message=admin_line) from error
+        raise TooBusy(line, admin_message=admin_line) from None
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
-        raise _unusable_address(error) from error
+        raise _unusable_address(error) from None
     except httpx.HTTPError as error:
         is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError)
         name = "connection_reset" if is_there else "unreachable"
         failed = ConnectionFailed(notice(name), detail=redact(repr(error)), admin_message=admin_notice(name))
         failed.passes, failed.down = True, "" if is_there else "connection"
-        raise failed from error
+        raise failed from None
 
 
 async def _error_text(response: httpx.Response) -> str:
@@ -288,7 +287,7 @@ def _headers(settings: ClientSettings, content: EncodedBody | None, *, is_stream
     if not (key.isascii() and key.isprintable()):
         raise ConfigurationError(notice("unusable_key"))
     headers = {
-        "Authorization": f"Bearer {key}" if key else "",
+        "Authorization": Secret("Bearer " + key if key else ""),
         "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Title": quote(settings.title, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Metadata": "enabled" if content else "",

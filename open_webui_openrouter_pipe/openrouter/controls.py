@@ -72,7 +72,7 @@ class ControlSettings:
     """Whether the effort counts more than what the call itself has set."""
     interleaves_thinking: bool = True
     identity: IdentityLevel = "session"
-    own_api_key: str | None = field(default=None, repr=False)
+    own_api_key: str | None = None
 
 
 # --- who may answer

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
+from ..conversation.masking import Secret
 from ..errors import ConfigurationError, SealBroken, StoreError
 from .schema import PromptRow, Row, SealedRow, SummaryRow
 
@@ -220,7 +221,7 @@ def open_text(sealed: str, secret: str, *, purpose: str, owner: str = "") -> str
         packed = Packed(key_id, SEALED, base64.urlsafe_b64decode(payload))
     except (binascii.Error, ValueError) as error:
         raise SealBroken("A sealed text could not be opened.", detail="not base64") from error
-    return unpack(packed, names, Keyring((secret,)), limit_bytes=_MAX_TEXT_BYTES).decode()
+    return Secret(unpack(packed, names, Keyring((secret,)), limit_bytes=_MAX_TEXT_BYTES).decode())
 
 
 def _associated_data(packing: int, names: Sequence[str]) -> bytes:

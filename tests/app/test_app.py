@@ -156,7 +156,7 @@ async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: S
     ]
     assert known
     assert known.bills > 0
-    body, key = standin.responses[0].body, cache_key(b"secret", "ada", chat.chat_id)
+    body, key = standin.responses[0].body, cache_key("secret", "ada", chat.chat_id)
     assert (body["session_id"], body["prompt_cache_key"]) == (key, key)
 
 
