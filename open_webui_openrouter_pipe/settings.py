@@ -81,7 +81,7 @@ _Slice = TypeVar("_Slice")
 class StoreSettings:
     """How artifacts are sealed and how long they are kept; without `passphrases` the host's key is used."""
 
-    passphrases: tuple[str, ...]
+    passphrases: tuple[Secret, ...]
     cleanup_days: int
 
 
@@ -239,7 +239,7 @@ def has_proxy() -> bool:
 
 
 def _controls(
-    valves: AllValves, own: UserValves, own_api_key: str | None, *, overrides_effort: bool
+    valves: AllValves, own: UserValves, own_api_key: Secret | None, *, overrides_effort: bool
 ) -> ControlSettings:
     effort, summary = valves.REASONING_EFFORT, valves.REASONING_SUMMARY
     pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
@@ -364,7 +364,7 @@ def _quantizations(words: Sequence[str]) -> Iterator[str]:
             yield name
 
 
-def _passphrases(valves: AllValves) -> tuple[str, ...]:
+def _passphrases(valves: AllValves) -> tuple[Secret, ...]:
     return tuple(map(Secret, _words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ","))))
 
 
@@ -377,14 +377,14 @@ def bound_key(sealed: str, user_id: str) -> str:
     return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE, owner=user_id) if key else ""
 
 
-def _own_key(sealed: str, user_id: str) -> str | None:
+def _own_key(sealed: str, user_id: str) -> Secret | None:
     """The user's own key, None without one; empty for one that was sealed with another secret, or for another user."""
     if not sealed:
         return None
     try:
         return open_text(sealed, host_secret(), purpose=OWN_KEY_PURPOSE, owner=user_id)
     except PipeError:
-        return ""
+        return Secret("")
 
 
 def _offer(valves: AllValves) -> OfferSettings:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
+from .conversation.masking import Secret
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
@@ -84,7 +85,7 @@ class Host:
 
     database: Database
     records: HostRecords
-    secret_key: str
+    secret_key: Secret
     redis: GuardedRedis | None = None
     cache_folder: Path | None = None
     tokenizer_folder: Path | None = None
@@ -220,7 +221,7 @@ class Worker:
     def listing(self, settings: ClientSettings) -> ModelListing:
         """The models of the base URL and the key."""
         if settings not in self.listings:
-            without_key = replace(settings, api_key="")
+            without_key = replace(settings, api_key=Secret(""))
             folder = self.host.cache_folder
             while len(self.listings) >= _MAX_LISTINGS:
                 del self.listings[next(iter(self.listings))]

@@ -49,7 +49,7 @@ class Platform:
     engine: AsyncEngine
     schema: str | None
     redis: SharedRedis | None
-    secret_key: str
+    secret_key: Secret
     cache_folder: Path
 
 
@@ -68,7 +68,7 @@ def platform() -> Platform:
     )
 
 
-def host_secret() -> str:
+def host_secret() -> Secret:
     """Return the host's secret key, or our own where it has none; "" when none can be kept."""
     from open_webui import env
 

@@ -67,7 +67,7 @@ class ClientSettings:
     """
 
     base_url: str = DEFAULT_BASE_URL
-    api_key: str = ""
+    api_key: Secret = Secret("")
     referer: str = ""
     title: str = ""
     timeout_seconds: float = 300.0

@@ -208,13 +208,13 @@ def is_owned(sealed: str) -> bool:
     return sealed.startswith(_PREFIX + _OWNED)
 
 
-def open_text(sealed: str, secret: str, *, purpose: str, owner: str = "") -> str:
+def open_text(sealed: str, secret: str, *, purpose: str, owner: str = "") -> Secret:
     """Return what was sealed for the purpose, and for this owner if for any; "" for the empty text.
 
     Raises SealBroken, and ConfigurationError without a secret.
     """
     if not sealed:
-        return ""
+        return Secret("")
     names = (purpose, owner) if is_owned(sealed) else (purpose,)
     key_id, _, payload = sealed.removeprefix(_PREFIX).removeprefix(_OWNED).partition(":")
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.errors import (
     AddressPaused,
     ConnectionFailed,
@@ -348,7 +349,7 @@ class Provider:
     """OpenRouter as one worker's users ask it: answers by their model, and counts what reaches it."""
 
     def __init__(self, http: httpx.AsyncClient, url: str, breaker: Breaker) -> None:
-        self.client = OpenRouterClient(http, ClientSettings(base_url=url, api_key="sk-or-x"))
+        self.client = OpenRouterClient(http, ClientSettings(base_url=url, api_key=Secret("sk-or-x")))
         self.attempt = partial(breaker.attempt, url)
 
     async def ask(self, user_id: str, model: str = "a/well", **fields: Any) -> str:

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe import errors
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.errors import PipeError
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.errors import redact, to_error
@@ -228,7 +229,7 @@ async def ask(status: int, content: bytes) -> tuple[PipeError, str, int]:
 
     reducer, effects = Reducer(), list[Any]()
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        client = OpenRouterClient(http, ClientSettings(api_key="sk-or-x"))
+        client = OpenRouterClient(http, ClientSettings(api_key=Secret("sk-or-x")))
         responses = RetryingResponses(client, limit_seconds=60)
         try:
             async with responses.stream({"model": "m"}) as events:
