@@ -18,7 +18,7 @@ from urllib.request import getproxies
 from zoneinfo import available_timezones
 
 from .conversation.budget import ContextSettings
-from .conversation.masking import Secret
+from .conversation.masking import NO_SECRET, Secret
 from .errors import PipeError
 from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.platform import host_secret
@@ -384,7 +384,7 @@ def _own_key(sealed: str, user_id: str) -> Secret | None:
     try:
         return open_text(sealed, host_secret(), purpose=OWN_KEY_PURPOSE, owner=user_id)
     except PipeError:
-        return Secret("")
+        return NO_SECRET
 
 
 def _offer(valves: AllValves) -> OfferSettings:

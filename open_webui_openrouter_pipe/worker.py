@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
-from .conversation.masking import Secret
+from .conversation.masking import NO_SECRET, Secret
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
@@ -221,7 +221,7 @@ class Worker:
     def listing(self, settings: ClientSettings) -> ModelListing:
         """The models of the base URL and the key."""
         if settings not in self.listings:
-            without_key = replace(settings, api_key=Secret(""))
+            without_key = replace(settings, api_key=NO_SECRET)
             folder = self.host.cache_folder
             while len(self.listings) >= _MAX_LISTINGS:
                 del self.listings[next(iter(self.listings))]

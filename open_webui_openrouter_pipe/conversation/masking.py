@@ -67,6 +67,9 @@ class Secret(str):
     def __getitem__(self, index: SupportsIndex | slice) -> Self:
         return type(self)(super().__getitem__(index))
 
+    def __copy__(self) -> Self:
+        return self
+
     def __deepcopy__(self, _: object) -> Self:
         return self
 
@@ -76,6 +79,9 @@ class Secret(str):
     def strip(self, characters: str | None = None) -> Self:
         """Return it without blanks around it."""
         return type(self)(super().strip(characters))
+
+
+NO_SECRET: Final = Secret("")
 
 
 def mask_secrets(text: str) -> str:

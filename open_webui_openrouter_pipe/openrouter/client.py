@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import httpx
 
-from ..conversation.masking import Secret
+from ..conversation.masking import NO_SECRET, Secret
 from ..errors import (
     ConfigurationError,
     ConnectionFailed,
@@ -67,7 +67,7 @@ class ClientSettings:
     """
 
     base_url: str = DEFAULT_BASE_URL
-    api_key: Secret = Secret("")
+    api_key: Secret = NO_SECRET
     referer: str = ""
     title: str = ""
     timeout_seconds: float = 300.0

@@ -75,9 +75,9 @@ class GuardedRedis:
             with passing_cancellation():
                 async with asyncio.timeout(self._timeout_seconds):
                     answer = await work(self._client)
-        except Exception as error:  # of Redis, of the network, or of a client that cannot read the answer
+        except Exception as error:  # noqa: BLE001 - of Redis, of the network, or of a client that cannot read the answer
             self._resume_at = self._clock() + self._pause_seconds
-            raise StoreUnavailable("Redis cannot be reached.", detail=repr(error)) from error
+            raise StoreUnavailable("Redis cannot be reached.", detail=repr(error)) from None
         self._resume_at = 0.0
         return answer
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from ..conversation.masking import Secret
+from ..conversation.masking import NO_SECRET, Secret
 from ..errors import ConfigurationError, SealBroken, StoreError
 from .schema import PromptRow, Row, SealedRow, SummaryRow
 
@@ -214,7 +214,7 @@ def open_text(sealed: str, secret: str, *, purpose: str, owner: str = "") -> Sec
     Raises SealBroken, and ConfigurationError without a secret.
     """
     if not sealed:
-        return Secret("")
+        return NO_SECRET
     names = (purpose, owner) if is_owned(sealed) else (purpose,)
     key_id, _, payload = sealed.removeprefix(_PREFIX).removeprefix(_OWNED).partition(":")
     try:
