@@ -59,7 +59,7 @@ class Secret(str):
         return MASK if self else ""
 
     def __repr__(self) -> str:
-        return repr(str(self))
+        return f"'{MASK}'" if self else "''"
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
