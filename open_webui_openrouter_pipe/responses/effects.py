@@ -205,7 +205,7 @@ class ResponseFinished:
 
     status: Literal["completed", "incomplete"] = "completed"
     reason: str | None = None
-    response_id: str | None = field(default=None, repr=False)
+    response_id: str | None = None
     items: tuple[Item, ...] = ()
     usage: Usage | None = None
     served: Served = field(default=UNKNOWN, repr=False)
@@ -216,7 +216,7 @@ class ResponseFailed:
     """The round failed; what had arrived was closed as incomplete. Nothing follows it."""
 
     failure: Failure
-    response_id: str | None = field(default=None, repr=False)
+    response_id: str | None = None
     usage: Usage | None = None
     served: Served = field(default=UNKNOWN, repr=False)
 

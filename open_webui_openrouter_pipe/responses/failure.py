@@ -69,21 +69,21 @@ class Failure:
     body, names in lower case. `parameter` is what the provider says is wrong, a path such as "reasoning.effort",
     `raw_code` the word in its own text, and `earlier` what providers said that were asked before. `retryable` is
     OpenRouter's word on whether the same request may succeed later, None without one, and `fallback_models` are those
-    that it names in place of one that is not available. Its texts may quote a key, and are in no `repr`.
+    that it names in place of one that is not available.
     """
 
-    message: str = field(repr=False)
+    message: str
     status: int | None = None
-    code: str | None = field(default=None, repr=False)
-    provider: str | None = field(default=None, repr=False)
-    raw: str | None = field(default=None, repr=False)
+    code: str | None = None
+    provider: str | None = None
+    raw: str | None = None
     origin: str = "server"
-    reasons: tuple[str, ...] = field(default=(), repr=False)
-    availability: str | None = field(default=None, repr=False)
-    limit: str | None = field(default=None, repr=False)
+    reasons: tuple[str, ...] = ()
+    availability: str | None = None
+    limit: str | None = None
     retry_after_seconds: float | None = None
-    parameter: str | None = field(default=None, repr=False)
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    parameter: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
     raw_code: str | None = field(default=None, repr=False)
     earlier: tuple[str, ...] = field(default=(), repr=False)
     retryable: bool | None = field(default=None, repr=False)

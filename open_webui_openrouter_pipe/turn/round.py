@@ -143,7 +143,7 @@ class Answer:
     items: tuple[Item, ...] = ()
     stored: Mapping[int, Artifact] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
-    end: ResponseFinished | ResponseFailed | None = None
+    end: ResponseFinished | ResponseFailed | None = field(default=None, repr=False)
     error: PipeError | None = None
     shown: bool = False
     goes_on: bool = False
