@@ -232,8 +232,9 @@ class Assembly:
         key = settings.api_key if own_key is None else own_key
         own = replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
         client = self.worker.client(own, self.recording)
-        responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show)
-        task = self.permitted.call.task
+        call, task = self.permitted.call, self.permitted.call.task
+        attempt = partial(self.worker.breaker.attempt, own.base_url, user_id=call.user_id)
+        responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show, attempt=attempt)
         return responses if task is None or is_answer(task) else TaskResponses(responses)
 
     async def _composer(self) -> Composer:
@@ -284,9 +285,8 @@ class Assembly:
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""
-        call, secret = self.permitted.call, self.worker.host.secret_key.encode("utf-8", "surrogatepass")
-        level = self.permitted.settings.controls.identity
-        return identity_parameters(level, call.origin, secret, task=call.task)
+        call, level = self.permitted.call, self.permitted.settings.controls.identity
+        return identity_parameters(level, call.origin, self.worker.host.secret_key, task=call.task)
 
     def _fitter(
         self, composer: Composer, models: Sequence[Model | None], spending: Spending, stores: Stores

@@ -12,11 +12,13 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final
 
 from . import valves
 from .app import App, build_app
 from .conversation.conversation import ContentCache
+from .conversation.masking import Secret
 from .errors import PipeError
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
@@ -171,7 +173,12 @@ class Pipe:
             _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
         self._report_unreadable()
         valves = self.valves
-        key = repr((dict(valves), valves.problems, dict(own), own.problems, user_id, switched)).encode()
+        values = dict(valves), dict(own)
+        secret = Secret(
+            "\0".join(each for given in values for each in given.values() if isinstance(each, Secret))
+        )
+        digest = sha256(secret.encode("utf-8", "surrogatepass")).digest()
+        key = repr((values, digest, valves.problems, own.problems, user_id, switched)).encode()
         read = partial(read_settings, valves, own, user_id=user_id, switched=switched)
         return self._settings.get_or_compute(key, read)
 

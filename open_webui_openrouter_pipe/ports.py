@@ -341,12 +341,12 @@ class Pauses:
         self._clock = clock
         self._to_pause = failures
         self._first_seconds, self._longest_seconds = first_seconds, longest_seconds
-        self._failed: ContentCache[tuple[int, float]] = ContentCache(limit=MAX_REMEMBERED)
-        """How often in a row, and when it may be tried again."""
+        self._failed: ContentCache[tuple[int, float, str]] = ContentCache(limit=MAX_REMEMBERED)
+        """How often in a row, when it may be tried again, and with whom it failed last."""
 
     def failures(self, name: str) -> int:
         """Return how many failures there were in a row."""
-        return (self._failed.get(cache_key(name)) or (0, 0.0))[0]
+        return (self._failed.get(cache_key(name)) or (0,))[0]
 
     def remaining_seconds(self, name: str) -> float:
         """Return for how long it is to be left alone, 0 where it may be tried."""
@@ -356,14 +356,19 @@ class Pauses:
     def record_success(self, name: str) -> None:
         """Forget earlier failures."""
         if self.failures(name):
-            self._failed.put(cache_key(name), (0, 0.0))
+            self._failed.put(cache_key(name), (0, 0.0, ""))
 
-    def record_failure(self, name: str, *, pauses: bool = False) -> None:
-        """Count a failure; one that `pauses` begins a pause although it is the first."""
+    def record_failure(self, name: str, *, pauses: bool = False, by: str = "") -> None:
+        """Count a failure; one that `pauses` begins a pause although it is the first.
+
+        Several in a row `by` the same user are one.
+        """
+        if by and (failed := self._failed.get(cache_key(name))) and failed[2] == by:
+            return
         failures = max(self._to_pause if pauses else 1, self.failures(name) + 1)
         doublings = min(failures - self._to_pause, 10)
         seconds = min(self._first_seconds * 2.0**doublings, self._longest_seconds) if doublings >= 0 else 0.0
-        self._failed.put(cache_key(name), (failures, self._clock() + seconds))
+        self._failed.put(cache_key(name), (failures, self._clock() + seconds, by))
 
 
 class Requests(Protocol):

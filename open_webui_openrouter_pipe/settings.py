@@ -18,6 +18,7 @@ from urllib.request import getproxies
 from zoneinfo import available_timezones
 
 from .conversation.budget import ContextSettings
+from .conversation.masking import NO_SECRET, Secret
 from .errors import PipeError
 from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.platform import host_secret
@@ -81,7 +82,7 @@ _Slice = TypeVar("_Slice")
 class StoreSettings:
     """How artifacts are sealed and how long they are kept; without `passphrases` the host's key is used."""
 
-    passphrases: tuple[str, ...]
+    passphrases: tuple[Secret, ...]
     cleanup_days: int
 
 
@@ -156,7 +157,7 @@ def read_settings(
         chosen,
         client=ClientSettings(
             base_url=chosen.BASE_URL.rstrip("/"),
-            api_key=chosen.API_KEY or os.environ.get("OPENROUTER_API_KEY", "").strip(),
+            api_key=Secret(chosen.API_KEY or os.environ.get("OPENROUTER_API_KEY", "").strip()),
             referer=chosen.HTTP_REFERER,
             title=chosen.APP_TITLE,
             timeout_seconds=chosen.REQUEST_TIMEOUT_SECONDS,
@@ -246,7 +247,7 @@ def has_proxy() -> bool:
 
 
 def _controls(
-    valves: AllValves, own: UserValves, own_api_key: str | None, *, overrides_effort: bool
+    valves: AllValves, own: UserValves, own_api_key: Secret | None, *, overrides_effort: bool
 ) -> ControlSettings:
     effort, summary = valves.REASONING_EFFORT, valves.REASONING_SUMMARY
     pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
@@ -371,8 +372,8 @@ def _quantizations(words: Sequence[str]) -> Iterator[str]:
             yield name
 
 
-def _passphrases(valves: AllValves) -> tuple[str, ...]:
-    return tuple(_words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ",")))
+def _passphrases(valves: AllValves) -> tuple[Secret, ...]:
+    return tuple(map(Secret, _words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ","))))
 
 
 def bound_key(sealed: str, user_id: str) -> str:
@@ -384,14 +385,14 @@ def bound_key(sealed: str, user_id: str) -> str:
     return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE, owner=user_id) if key else ""
 
 
-def _own_key(sealed: str, user_id: str) -> str | None:
+def _own_key(sealed: str, user_id: str) -> Secret | None:
     """The user's own key, None without one; empty for one that was sealed with another secret, or for another user."""
     if not sealed:
         return None
     try:
         return open_text(sealed, host_secret(), purpose=OWN_KEY_PURPOSE, owner=user_id)
     except PipeError:
-        return ""
+        return NO_SECRET
 
 
 def _offer(valves: AllValves) -> OfferSettings:

@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Pruning, Strategy
+from .conversation.masking import Secret
 from .conversation.slash import Aim
 from .host.model_rows import AccessFor
 from .host.platform import host_secret
@@ -58,6 +59,8 @@ Sort = Literal["default", "price", "throughput", "latency"]
 Quantization = Literal[
     "int4", "int8", "fp4", "mxfp4", "nvfp4", "fp6", "fp8", "mxfp8", "fp16", "bf16", "fp32", "unknown"
 ]  # fmt: skip
+
+SecretText = Annotated[str, AfterValidator(Secret)]
 
 Rule = Literal["inherit", "off_wins", "either"]
 """How a user's value and the administrator's of the same name become one.
@@ -366,7 +369,7 @@ def _write_object(values: Mapping[str, Any]) -> str:
 class Valves(ValveFields):
     """What an administrator sets, for all users. What `ADVANCED` may hold may also be given by its own name."""
 
-    API_KEY: str = valve("", is_password=True)
+    API_KEY: SecretText = valve("", is_password=True)
     MODELS: str = valve("*", strict="none")
     MODEL_FILTERS: str = valve("", strict="free, zdr")
     NEW_MODEL_ACCESS: str = valve("private")
@@ -391,7 +394,7 @@ class Valves(ValveFields):
     )
     ENABLE_USER_OVERRIDE: bool = valve(default=False)
     ARTIFACT_CLEANUP_DAYS: int = valve(90, ge=0)
-    ARTIFACT_ENCRYPTION_KEY: str = valve("", is_password=True)
+    ARTIFACT_ENCRYPTION_KEY: SecretText = valve("", is_password=True)
     BASE_URL: str = valve(DEFAULT_BASE_URL, strict="none")
     ADVANCED: str = valve("")
 
@@ -414,8 +417,8 @@ class Valves(ValveFields):
 
 def _sealed_key(key: str) -> str:
     """Seal a key before anybody stores or shows it."""
-    key = key.strip()
-    return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE) if key else ""
+    key = Secret(key).strip()
+    return Secret(seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE) if key else "")
 
 
 class UserValves(ValveFields):

@@ -18,12 +18,13 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
+from .conversation.masking import NO_SECRET, Secret
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows
 from .media.memory import ByteBudget, EncodedFiles
 from .money.limits import Group, Person
 from .openrouter.client import ClientSettings, OpenRouterClient
-from .openrouter.connections import AddressBreaker, open_client
+from .openrouter.connections import Breaker, open_client
 from .openrouter.listing import ModelListing
 from .openrouter.problems import Checks, Problem
 from .openrouter.recorder import ExchangeRecorder
@@ -85,7 +86,7 @@ class Host:
 
     database: Database
     records: HostRecords
-    secret_key: str
+    secret_key: Secret
     redis: GuardedRedis | None = None
     cache_folder: Path | None = None
     tokenizer_folder: Path | None = None
@@ -199,7 +200,7 @@ class Worker:
         self.encoded_files.budget.watch(self.planner.caches.facts, unit_bytes=2)
         self.encoded_files.budget.watch(self.planner.caches.passages, TERM_BYTES)
         self.admission = Admission()
-        self.breaker = AddressBreaker(clock=self.loop.time)
+        self.breaker = Breaker(clock=self.loop.time)
         weakref.finalize(self, _close_soon, self.loop, self.own.aclose).atexit = False
 
     def sweep_when_due(self, settings: Settings) -> None:
@@ -218,12 +219,12 @@ class Worker:
     def client(self, settings: ClientSettings, recording: Recording | None = None) -> OpenRouterClient:
         """Return what speaks HTTP with OpenRouter under these settings, and is recorded where there is a recording."""
         http = self.own.recorder.client(recording) if recording else self.own.http
-        return OpenRouterClient(http, settings, self.breaker)
+        return OpenRouterClient(http, settings)
 
     def listing(self, settings: ClientSettings) -> ModelListing:
         """The models of the base URL and the key."""
         if settings not in self.listings:
-            without_key = replace(settings, api_key="")
+            without_key = replace(settings, api_key=NO_SECRET)
             folder = self.host.cache_folder
             while len(self.listings) >= _MAX_LISTINGS:
                 del self.listings[next(iter(self.listings))]

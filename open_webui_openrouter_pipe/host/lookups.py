@@ -179,7 +179,7 @@ async def people() -> Mapping[str, Person]:
                 await session.execute(members.join(HostGroup, HostGroup.id == GroupMember.group_id))
             ).all()
     except SQLAlchemyError as error:
-        raise StoreUnavailable("The users cannot be read.", detail=type(error).__name__) from error
+        raise StoreUnavailable("The users cannot be read.", detail=type(error).__name__) from None
     groups: dict[str, tuple[Group, ...]] = {}
     for user_id, *group in found:
         groups[user_id] = (*groups.get(user_id, ()), Group(*group))
@@ -206,8 +206,8 @@ async def groups_of(user_id: str) -> list[Group]:
 
     try:
         return [Group(group.id, group.name) for group in await Groups.get_groups_by_member_id(user_id)]
-    except Exception as error:  # whatever the host raises
-        raise StoreUnavailable("The groups of a user cannot be read.", detail=repr(error)) from error
+    except Exception as error:  # noqa: BLE001 - whatever the host raises
+        raise StoreUnavailable("The groups of a user cannot be read.", detail=repr(error)) from None
 
 
 async def template_digest(call: Call) -> str:

@@ -22,6 +22,7 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from ..conversation.masking import Secret
 from ..responses.values import as_object
 
 SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
@@ -48,7 +49,7 @@ class Platform:
     engine: AsyncEngine
     schema: str | None
     redis: SharedRedis | None
-    secret_key: str
+    secret_key: Secret
     cache_folder: Path
 
 
@@ -67,11 +68,11 @@ def platform() -> Platform:
     )
 
 
-def host_secret() -> str:
+def host_secret() -> Secret:
     """Return the host's secret key, or our own where it has none; "" when none can be kept."""
     from open_webui import env
 
-    return env.WEBUI_SECRET_KEY or own_secret(Path(env.DATA_DIR))
+    return Secret(env.WEBUI_SECRET_KEY or own_secret(Path(env.DATA_DIR)))
 
 
 def own_secret(folder: Path) -> str:

@@ -12,7 +12,7 @@ import logging
 import string
 from asyncio import sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, nullcontext
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 import httpx
 
+from ..conversation.masking import NO_SECRET, Secret
 from ..errors import (
     ConfigurationError,
     ConnectionFailed,
@@ -32,9 +33,9 @@ from ..errors import (
 from ..ports import Event, RequestBody
 from ..responses.effects import Decoder, is_delta, join_deltas, parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
-from ..responses.values import read_json
+from ..responses.values import as_generation_id, read_json
 from ..words.lines import admin_notice, notice
-from .connections import AddressBreaker, Pace
+from .connections import Pace
 from .errors import redact, retry_after, to_error
 from .wire import EncodedBody, encode_body
 
@@ -48,7 +49,6 @@ _GET_WAITS_SECONDS = (0.5, 1.0)
 """Before a plain GET that found no connection is sent again."""
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.2
-_GENERATION_CHARACTERS = 80
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 _HEADER_CHARACTERS = string.punctuation + " "
@@ -68,7 +68,7 @@ class ClientSettings:
     """
 
     base_url: str = DEFAULT_BASE_URL
-    api_key: str = field(default="", repr=False)
+    api_key: Secret = NO_SECRET
     referer: str = ""
     title: str = ""
     timeout_seconds: float = 300.0
@@ -81,11 +81,9 @@ class ClientSettings:
 class OpenRouterClient:
     """The port `Responses` over HTTP, and plain GETs for the catalogue and the account."""
 
-    def __init__(self, http: httpx.AsyncClient, settings: ClientSettings, breaker: AddressBreaker) -> None:
-        """`breaker` is shared by all clients of a worker."""
+    def __init__(self, http: httpx.AsyncClient, settings: ClientSettings) -> None:
         self._http = http
         self._settings = settings
-        self._breaker = breaker
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
@@ -146,15 +144,8 @@ class OpenRouterClient:
             raise _unusable_address(error) from error
 
     async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
-        """Send and wait for the headers; an error status is raised as an error.
-
-        A GET is always tried: whoever lists models spaces the attempts, and says what the last one failed with.
-        """
-        is_get = request.method == "GET"
-        with nullcontext() if is_get else self._breaker.attempt(self._settings.base_url):
-            response = await _await_response(
-                self._http.send(request, stream=True), limit_seconds=limit_seconds
-            )
+        """Send and wait for the headers; an error status is raised as an error."""
+        response = await _await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
         generation = _generation(response) or "unnamed"
         _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
         if response.status_code == httpx.codes.OK:
@@ -165,6 +156,10 @@ class OpenRouterClient:
             await response.aclose()
         error = self.explain(read_failure(response.status_code, text), response.headers)
         error.generation_id = _generation(response)
+        if error.down and not isinstance(
+            read_json(text), dict | list
+        ):  # the page of a server before OpenRouter
+            error.down = "address"
         raise error
 
     async def _json(self, request: httpx.Request) -> dict[str, Any]:
@@ -269,8 +264,7 @@ def _url(address: str) -> httpx.URL:
 
 def _generation(response: httpx.Response) -> str:
     """OpenRouter's name for the request, as far as it can be one."""
-    name = response.headers.get("x-generation-id", "")
-    return name[:_GENERATION_CHARACTERS] if name.isascii() and name.isprintable() else ""
+    return as_generation_id(response.headers.get("x-generation-id"))
 
 
 async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T:
@@ -278,23 +272,25 @@ async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _
     try:
         async with asyncio.timeout(limit_seconds):
             return await response
-    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
-        raise ConnectionFailed(
+    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
+        silent = ConnectionFailed(
             notice("no_response", seconds=limit_seconds),
             admin_message=admin_notice("no_response", seconds=limit_seconds),
-        ) from error
-    except httpx.PoolTimeout as error:  # all connections are in use: no fault of the address
+        )
+        silent.down = "address"
+        raise silent from None  # a library's variables hold the headers, and with them the key
+    except httpx.PoolTimeout:  # all connections are in use: no fault of the address
         seconds = _CONNECT_TIMEOUT_SECONDS
         line, admin_line = notice("queue_slow", seconds=seconds), admin_notice("queue_slow", seconds=seconds)
-        raise TooBusy(line, admin_message=admin_line) from error
+        raise TooBusy(line, admin_message=admin_line) from None
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
-        raise _unusable_address(error) from error
+        raise _unusable_address(error) from None
     except httpx.HTTPError as error:
-        unreachable = ConnectionFailed(
-            notice("unreachable"), detail=redact(repr(error)), admin_message=admin_notice("unreachable")
-        )
-        unreachable.passes = True
-        raise unreachable from error
+        is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError)
+        name = "connection_reset" if is_there else "unreachable"
+        failed = ConnectionFailed(notice(name), detail=redact(repr(error)), admin_message=admin_notice(name))
+        failed.passes, failed.down = True, "" if is_there else "connection"
+        raise failed from None
 
 
 async def _error_text(response: httpx.Response) -> str:
@@ -317,7 +313,7 @@ def _headers(settings: ClientSettings, content: EncodedBody | None, *, is_stream
     if not (key.isascii() and key.isprintable()):
         raise ConfigurationError(notice("unusable_key"))
     headers = {
-        "Authorization": f"Bearer {key}" if key else "",
+        "Authorization": Secret("Bearer " + key if key else ""),
         "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Title": quote(settings.title, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Metadata": "enabled" if content else "",

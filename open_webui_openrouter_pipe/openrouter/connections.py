@@ -1,22 +1,25 @@
-"""The client of a worker, when its streams are read, and the pauses of addresses that cannot be reached."""
+"""The client of a worker, when its streams are read, and the pauses of addresses and models that are down."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 import httpx
 
-from ..errors import AddressPaused, ConnectionFailed
-from ..ports import Pauses
+from ..errors import AddressPaused, ModelPaused, PipeError, ProviderError
+from ..ports import Pauses, RequestBody
 from ..words.lines import admin_notice, notice
 
 FAILURES_TO_OPEN: Final = 5
-"""Connections that must fail in a row; two questions of users, with their retries."""
+"""How often in a row; for a connection, two questions of users with their retries."""
 PAUSE_SECONDS: Final = 10.0
 MAX_PAUSE_SECONDS: Final = 120.0
+_ROUTING: Final = ("model", "models", "provider")
+"""The fields of a body that say who may answer it."""
 
 MAX_IDLE: Final = 100
 """Connections to one server that are kept open for the next requests, and for how many seconds."""
@@ -62,8 +65,19 @@ class Pace:
             await asyncio.sleep(remaining_seconds)
 
 
-class AddressBreaker:
-    """Leaves addresses alone that cannot be reached; of one worker, for all of them. A base URL is the name of one."""
+class Breaker:
+    """Leaves alone for a time what is down for everybody: an address, or a model there; of one worker, for all of it.
+
+    | `down` of the failure | such as | closes | counted |
+    |---|---|---|---|
+    | connection | DNS, TLS, refused | the address | always |
+    | address | no headers in time, a page with 5xx | the address | of another user than the last one |
+    | model | OpenRouter says that its provider is down | the model | of another user than the last one |
+    | "" | all else: 4xx, a connection that is reset while a large request is sent | nothing | |
+
+    So nobody's key, chat or attachments close anything for others. A model is named with its fallback models and
+    preferences of providers: asked for with others, it may be there.
+    """
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         """`clock` returns monotonic seconds."""
@@ -75,40 +89,49 @@ class AddressBreaker:
             longest_seconds=MAX_PAUSE_SECONDS,
         )
         self._tried_until_seconds: dict[str, float] = {}
-        """By address: until when a request is trying it out."""
+        """By name: until when a request is trying it out."""
 
     @contextmanager
-    def attempt(self, address: str) -> Generator[None]:
-        """Try to connect within the block; a ConnectionFailed that `passes` is a failure, and no error a success.
+    def attempt(self, address: str, body: RequestBody, *, user_id: str) -> Generator[None]:
+        """Ask at the address within the block, which raises the failure; no error is a success.
 
         Raises:
             AddressPaused: The address is left alone at present.
+            ModelPaused: The model is.
         """
-        failures = self._pauses.failures(address)
-        if tries_out := failures >= FAILURES_TO_OPEN:
-            tried_seconds = self._tried_until_seconds.get(address, 0.0) - self._clock()
-            seconds = max(self._pauses.remaining_seconds(address), tried_seconds)
-            if seconds > 0:
-                seconds = max(1.0, seconds)
-                raise AddressPaused(
-                    notice("address_paused", seconds=seconds),
-                    admin_message=admin_notice("address_paused", seconds=seconds, failures=failures),
-                    retry_after_seconds=seconds,
+        model = f"{address}\n{json.dumps([body.get(name) for name in _ROUTING], sort_keys=True)}"
+        tried = [name for name in (address, model) if self._pauses.failures(name) >= FAILURES_TO_OPEN]
+        for name in tried:
+            tried_seconds = self._tried_until_seconds.get(name, 0.0) - self._clock()
+            if (seconds := max(self._pauses.remaining_seconds(name), tried_seconds)) > 0:
+                values = {"seconds": max(1.0, seconds), "failures": self._pauses.failures(name)}
+                paused, line = (
+                    (AddressPaused, "address_paused") if name == address else (ModelPaused, "model_paused")
                 )
-            # an answer may be long in coming; by then a connection is there, or is not
-            self._tried_until_seconds[address] = self._clock() + PAUSE_SECONDS
+                raise paused(
+                    notice(line, **values),
+                    admin_message=admin_notice(line, **values),
+                    retry_after_seconds=values["seconds"],
+                )
+        for name in tried:  # an answer may be long in coming; by then a connection is there, or is not
+            self._tried_until_seconds[name] = self._clock() + PAUSE_SECONDS
         try:
             yield
-        except ConnectionFailed as error:
-            # one that began before the address was given up prolongs nothing
-            if error.passes and (tries_out or self._pauses.failures(address) < FAILURES_TO_OPEN):
-                self._pauses.record_failure(address)
+        except PipeError as error:
+            name = model if error.down == "model" else address
+            # one that began before it was given up prolongs nothing
+            if error.down and (name in tried or self._pauses.failures(name) < FAILURES_TO_OPEN):
+                is_anybody = error.down == "connection" or name in tried
+                self._pauses.record_failure(name, by="" if is_anybody else user_id)
+            if error.down == "model" or (isinstance(error, ProviderError) and not error.down):
+                self._pauses.record_success(address)
             raise
         else:
             self._pauses.record_success(address)
+            self._pauses.record_success(model)
         finally:
-            if tries_out:
-                self._tried_until_seconds.pop(address, None)
+            for name in tried:
+                self._tried_until_seconds.pop(name, None)
 
 
 def open_client(transport: httpx.AsyncBaseTransport | None, *, has_proxy: bool) -> httpx.AsyncClient:

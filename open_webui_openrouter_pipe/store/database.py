@@ -189,7 +189,8 @@ class Database:
         except (DataError, IntegrityError) as error:
             raise StoreError("An item could not be stored.", detail=_first_line(error)) from error
         except (SQLAlchemyError, OSError, TimeoutError) as error:
-            raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from error
+            # a driver's variables hold its password
+            raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from None
 
     async def _repeat(self, connect: Connect, work: Work[Answer]) -> Answer:
         """Do the work in a connection, and repeat it a few times, or until the deadline, if that may help."""

@@ -51,7 +51,7 @@ from ..responses.items import (
     without_unusable,
 )
 from ..responses.reducer import Reducer
-from ..responses.values import as_list, as_object, as_text
+from ..responses.values import as_generation_id, as_list, as_object, as_text
 from ..words.lines import notice
 from .channel import OutputChannel
 from .memory import SeenOnce
@@ -144,7 +144,7 @@ class Answer:
     items: tuple[Item, ...] = ()
     stored: Mapping[int, Artifact] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
-    end: ResponseFinished | ResponseFailed | None = None
+    end: ResponseFinished | ResponseFailed | None = field(default=None, repr=False)
     error: PipeError | None = None
     shown: bool = False
     goes_on: bool = False
@@ -276,7 +276,7 @@ class Round:
                 await self._tell_cost()
                 await self.channel.put(effect)
                 error = self.responses.explain(effect.failure)
-                error.generation_id = effect.response_id or ""
+                error.generation_id = as_generation_id(effect.response_id)
                 raise error
             case _:
                 await self.channel.put(effect)

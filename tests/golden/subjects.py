@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from open_webui_openrouter_pipe import Pipe, transform_messages_to_input
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact
 from open_webui_openrouter_pipe.history.reading import answers_without_items
 from open_webui_openrouter_pipe.ports import Artifact
@@ -49,7 +50,7 @@ class Opened:
     def __init__(self, folder: Path, network: httpx.AsyncBaseTransport, valves: Mapping[str, Any]) -> None:
         self.path = folder / "rows.db"
         self.database = open_database(f"sqlite:///{self.path}")
-        resources = Host(self.database, FakeRecords(), SECRET, folded_answers=_folded_answers)
+        resources = Host(self.database, FakeRecords(), Secret(SECRET), folded_answers=_folded_answers)
         self.app = App(resources, transport=network, clock=lambda: NOW_SECONDS)
         self.pipe = Pipe(lambda: self.app)
         fixed = {"API_KEY": "sk-or-golden", "COST_LINE": "off", "ARTIFACT_CLEANUP_DAYS": 0}

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.conversation.slash import COMMANDS
 from open_webui_openrouter_pipe.host.platform import SECRET_FILE, Platform, SharedRedis
 from open_webui_openrouter_pipe.maintenance import commands
@@ -150,7 +151,10 @@ async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         server: PostgresServer = request.getfixturevalue("postgres_server")
         engine = create_async_engine(server.url.replace("postgresql:", "postgresql+psycopg:"))
         schema = f"maintenance_{secrets.token_hex(6)}"
-    host, ours = Host(Platform(engine, schema, None, "key", tmp_path / "cache")), define_tables(schema)
+    host, ours = (
+        Host(Platform(engine, schema, None, Secret("key"), tmp_path / "cache")),
+        define_tables(schema),
+    )
     texts = dict.fromkeys(("chat_id", "message_id", "kind", "model", "key_id"), "")
     artifact = {"user_id": "ada", "id": "01AAAAAAAA0123456789", **texts, "packing": 0, "payload": b""}
     async with engine.begin() as connection:

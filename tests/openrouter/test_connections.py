@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from open_webui_openrouter_pipe.errors import AddressPaused, ConnectionFailed
+from open_webui_openrouter_pipe.conversation.masking import Secret
+from open_webui_openrouter_pipe.errors import (
+    AddressPaused,
+    ConnectionFailed,
+    Down,
+    ModelPaused,
+    NotOpenRouter,
+    PipeError,
+    ProviderUnavailable,
+    RateLimited,
+    RequestRejected,
+)
 from open_webui_openrouter_pipe.openrouter import transport as module
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.connections import (
     FAILURES_TO_OPEN,
-    AddressBreaker,
+    Breaker,
     open_client,
 )
+from open_webui_openrouter_pipe.openrouter.retries import RetryingResponses
 from open_webui_openrouter_pipe.openrouter.transport import Transport
 from tests.openrouter.test_errors import TABLES
 from tests.support.network import new_certificates, trusted
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 PATIENT_SECONDS = 60.0
@@ -253,45 +267,58 @@ async def test_failures_are_httpx_errors() -> None:
 # --- addresses that cannot be reached
 
 
+def failing(error: PipeError, down: Down = "") -> PipeError:
+    """An error that says that something is down."""
+    error.down = down
+    return error
+
+
+ENDINGS: dict[str, Callable[[], BaseException]] = {
+    "failed": lambda: failing(ConnectionFailed("no"), "connection"),
+    "slow": lambda: failing(ConnectionFailed("no"), "address"),
+    "reset": lambda: ConnectionFailed("no"),
+    "page": lambda: NotOpenRouter("no"),
+    "down": lambda: ProviderUnavailable("no"),
+    "busy": lambda: RateLimited("no"),
+    "wrong": lambda: RequestRejected("no"),
+    "cancelled": KeyboardInterrupt,
+}
+
+
 class Address:
     """An address behind a breaker, whose clock stands still unless it is moved."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
-        self.breaker = AddressBreaker(clock=lambda: self.seconds)
+        self.breaker = Breaker(clock=lambda: self.seconds)
         self.begun: list[Any] = []
 
-    def step(self, name: str) -> None:
-        """One step of a row; it raises AddressPaused where the attempt is refused."""
+    def step(self, step: str) -> None:
+        """One step of a row; it raises AddressPaused or ModelPaused where the attempt is refused."""
+        what, _, user = step.partition("@")
+        asked, _, name = what.rpartition(":")
+        model, _, fallback = asked.partition(">")
+        address = "https://there.test" if name == "elsewhere" else "https://here.test"
+        body = {"model": model or "usual", **({"models": [fallback]} if fallback else {})}
+        attempt = self.breaker.attempt(address, body, user_id=user or "ada")
         if name.startswith("+"):
             self.seconds += float(name)
         elif name == "begin":
-            self.begun.append(self.breaker.attempt("https://here.test"))
-            self.begun[-1].__enter__()
+            attempt.__enter__()
+            self.begun.append(attempt)
         elif name in {"end", "break"}:
-            error = self.failure() if name == "break" else None
+            error = ENDINGS["failed"]() if name == "break" else None
             assert not self.begun.pop(0).__exit__(error and type(error), error, None)
+        elif name in ENDINGS:
+            with pytest.raises(type(error := ENDINGS[name]())), attempt:
+                raise error
         else:
-            address = "https://there.test" if name == "elsewhere" else "https://here.test"
-            slow, failed = self.failure(passes=False), self.failure()
-            endings = {"cancelled": KeyboardInterrupt(), "slow": slow, "failed": failed}
-            try:
-                with self.breaker.attempt(address):
-                    if name in endings:
-                        raise endings[name]
-            except AddressPaused:
-                raise
-            except (ConnectionFailed, KeyboardInterrupt):
+            with attempt:
                 pass
-
-    def failure(self, *, passes: bool = True) -> ConnectionFailed:
-        error = ConnectionFailed("no")
-        error.passes = passes
-        return error
 
 
 @pytest.mark.parametrize(("title", "steps"), rows(TABLES, "breaker"))
-def test_an_address_that_fails_is_left_alone_for_a_time(title: str, steps: str) -> None:
+def test_what_is_down_for_everybody_is_left_alone_for_a_time(title: str, steps: str) -> None:
     """An outage of an hour is not asked about every ten seconds; the error says when the next try is."""
     address = Address()
     for step in steps.split(", "):
@@ -300,25 +327,118 @@ def test_an_address_that_fails_is_left_alone_for_a_time(title: str, steps: str) 
             if not name.startswith("!"):
                 address.step(name)
                 continue
-            with pytest.raises(AddressPaused, match=f"next try is in {name[1:]} seconds") as caught:
-                address.step("well")
-            assert caught.value.retry_after_seconds == float(name[1:]), title
-            assert " times" in caught.value.admin_message
+            what, _, user = name[1:].partition("@")
+            model, _, seconds = what.rpartition(":")
+            with pytest.raises(ModelPaused if model else AddressPaused) as caught:
+                address.step(f"{model}:well@{user}")
+            assert f"next try is in {seconds} seconds" in str(caught.value), title
+            assert caught.value.retry_after_seconds == float(seconds)
+
+
+class Provider:
+    """OpenRouter as one worker's users ask it: answers by their model, and counts what reaches it."""
+
+    def __init__(self, http: httpx.AsyncClient, url: str, breaker: Breaker) -> None:
+        self.client = OpenRouterClient(http, ClientSettings(base_url=url, api_key=Secret("sk-or-x")))
+        self.attempt = partial(breaker.attempt, url)
+
+    async def ask(self, user_id: str, model: str = "a/well", **fields: Any) -> str:
+        """The name of the error, or of the last event."""
+        attempt = partial(self.attempt, user_id=user_id)
+        responses = RetryingResponses(self.client, limit_seconds=0, attempt=attempt)
+        try:
+            async with responses.stream({"model": model, "input": "x", **fields}) as events:
+                return [str(event["type"]) async for event in events][-1]
+        except PipeError as error:
+            return type(error).__name__
+
+
+def answer(request: httpx.Request) -> httpx.Response:
+    """What a model's name says."""
+    model = json.loads(request.content)["model"].removeprefix("a/")
+    if model == "gone":
+        raise httpx.ConnectError("refused")
+    if model == "page":
+        return httpx.Response(502, html="<title>Bad gateway</title>")
+    if model.isdigit():
+        metadata = {"provider_name": "P"}
+        return httpx.Response(
+            int(model), json={"error": {"code": int(model), "message": "m", "metadata": metadata}}
+        )
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": {"id": "gen-1"}}]
+    if model == "fails":
+        error = {"code": "server_error", "message": "m"}
+        events.append({"type": "response.failed", "response": {"status": "failed", "error": error}})
+    else:
+        events.append({"type": "response.completed", "response": {"status": "completed", "output": []}})
+    stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    return httpx.Response(200, text=stream, headers={"content-type": "text/event-stream"})
 
 
 @pytest.mark.anyio
-async def test_each_request_asks_first_whether_its_address_is_left_alone() -> None:
-    """And each connection that failed is counted."""
-    requests: list[httpx.Request] = []
+@pytest.mark.parametrize(
+    ("model", "error", "then", "others"),
+    [
+        ("a/gone", "ConnectionFailed", "AddressPaused", "AddressPaused"),
+        ("a/page", "ProviderUnavailable", "AddressPaused", "AddressPaused"),
+        *(
+            (f"a/{code}", "ProviderUnavailable", "ModelPaused", "response.completed")
+            for code in (500, 503, 529)
+        ),
+        ("a/fails", "response.failed", "ModelPaused", "response.completed"),
+        ("a/429", "RateLimited", "RateLimited", "response.completed"),
+        ("a/408", "ProviderUnavailable", "ProviderUnavailable", "response.completed"),
+        ("a/404", "ModelNotFound", "ModelNotFound", "response.completed"),
+        ("a/401", "AuthenticationFailed", "AuthenticationFailed", "response.completed"),
+    ],
+)
+async def test_each_failure_closes_what_it_says_is_down(
+    model: str, error: str, then: str, others: str
+) -> None:
+    """The address for all, or the model for all, or nothing; with a fallback model it is asked for all the same."""
+    seconds = 0.0
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        provider = Provider(http, "https://here.test", Breaker(clock=lambda: seconds))
+        users = ["ada", "eve"] * FAILURES_TO_OPEN
+        said = [await provider.ask(user, model) for user in users[:FAILURES_TO_OPEN]]
+        assert said == [error] * FAILURES_TO_OPEN
+        assert await provider.ask("bob", model) == then
+        assert await provider.ask("bob") == others
+        fallback = "AddressPaused" if others == "AddressPaused" else error
+        assert await provider.ask("bob", model, models=["a/well"]) == fallback
+        seconds += 60
+        assert await provider.ask("bob") == "response.completed"
+        assert await provider.ask("bob", model) == error
 
-    def refuse(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        raise httpx.ConnectError("refused")
 
-    async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as http:
-        breaker = AddressBreaker(clock=lambda: 0.0)
-        client = OpenRouterClient(http, ClientSettings(api_key="sk-or-x"), breaker)
-        for error in [*[ConnectionFailed] * FAILURES_TO_OPEN, AddressPaused]:
-            with pytest.raises(error):
-                await client.create({"model": "m"})
-    assert len(requests) == FAILURES_TO_OPEN
+@pytest.mark.anyio
+async def test_a_request_that_is_reset_while_it_is_sent_closes_nothing() -> None:
+    """However often a user sends a picture that the provider does not read to its end; small requests are answered."""
+    asked = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].split()[0])
+        asked.append(length)
+        if length > 1_000_000:
+            writer.transport.abort()
+            return
+        await reader.readexactly(length)
+        events = b'data: {"type": "response.completed", "response": {"output": []}}\n\n'
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n" + events
+        )
+        writer.close()
+
+    running = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}"
+    picture = {"type": "input_image", "image_url": f"data:image/png;base64,{'A' * 3_000_000}"}
+    async with httpx.AsyncClient(transport=Transport()) as http:
+        provider = Provider(http, url, Breaker(clock=lambda: 0.0))
+        for user in ["ada"] * 6 + ["eve", "ada"] * 6:
+            assert (
+                await provider.ask(user, input=[{"role": "user", "content": [picture]}]) == "ConnectionFailed"
+            )
+        assert await provider.ask("bob") == "response.completed"
+    assert len(asked) == 19
+    running.close()
