@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, TypeAlias
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
-from ..money.audit import Bill, sent_bill
+from ..money.audit import Bill, Purpose, sent_bill
 from ..money.limits import (
     USER,
     AccountLimit,
@@ -274,7 +274,8 @@ class SpendingServices:
         kind = error.kind if isinstance(error, PipeError) else "other"
         own = tuple(each for each in accounts if each.startswith(USER))
         if own and not isinstance(error, SpendingDeclined):
-            self.ledger.write(Bill(model=model, failure=kind, accounts=own))
+            row_id = self.planner.new_id()
+            self.ledger.write(Bill(id=row_id, model=model, purpose="failure", failure=kind, accounts=own))
 
     def limit_line(self, name: str, state: AccountLimit, zone: str) -> str:
         """Return a line about a limit: whose it is, how large, and when its period ends."""
@@ -322,10 +323,12 @@ class Spending:
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
     find: FindModel = lambda _: None
+    purpose: Purpose = "answer"
     sent: LastRequest = field(init=False)
     """The last request that was opened, with what its input was expected to be billed as."""
     _found: FoundBreak | None = field(default=None, init=False)
-    _hold: str = field(default="", init=False)
+    _bill: Bill = field(default_factory=Bill, init=False)
+    """What the last request that was opened costs if nothing more is known."""
     _message: str = field(init=False)
     """The message's name among all of its user."""
     _key: bytes = field(init=False)
@@ -358,12 +361,13 @@ class Spending:
         memory.declined.forget(origin.user_id, origin.chat_id)
         if self.settings.confirm_dollars and self.ask:
             await self._confirm(self.ask)
+        self._bill = self._priced(plan, sent.usage, self.services.planner.new_id())
         if self.payer.under:
             await self._take_hold(request.body, notify)
         self.sent = replace(sent, sent_seconds=memory.clock())
 
-    def close(self, plan: Plan, answer: Answer) -> Bill:
-        """Have the bill written, and return it; where none came, for what was sent and received by then."""
+    def close(self, plan: Plan, answer: Answer) -> None:
+        """Have the bill written; where none came, for what was sent and received by then."""
         services, origin, found = self.services, self.origin, self._found
         self.sent = sent = self._answered_by(answer.served.other_model)
         usage = answer.usage
@@ -377,35 +381,52 @@ class Spending:
         so_far = self.cost_so_far(answer, usage)
         if origin.message_id:
             self.services.turns.put(self._key, so_far)
-        hold, self._hold = self._hold, ""
+        bill = self._priced(plan, usage or Usage(), self._bill.id)
         if usage is None:
-            services.ledger.release(hold, self.payer.accounts)
-            return sent_bill(plan)
-        cost, total = sent.cost_of(usage, sent.sent_seconds), so_far.last
+            bill = replace(bill, requests=0)
+        else:
+            bill = replace(
+                bill,
+                cost=so_far.last.cost,
+                provider_cost=so_far.last.provider_cost,
+                break_position=found.position if found else "",
+                break_cause=found.cause if found else "",
+                lost_tokens=found.lost_tokens if found else 0,
+                lost_cost=found.lost_cost if found else 0.0,
+                expected_cached_tokens=expected_tokens,
+                estimated=answer.usage is None,
+            )
+        services.ledger.write(bill)
+
+    def _of_call(self, bill: Bill) -> Bill:
+        """The bill with whose it is."""
+        return replace(
+            bill,
+            user_id=self.origin.user_id,
+            chat_id=self.chat_id,
+            message_id=self.origin.message_id if self.chat_id else "",
+            accounts=self.payer.accounts,
+        )
+
+    def _priced(self, plan: Plan, usage: Usage, row_id: str) -> Bill:
+        """The bill of the last request, by the list of prices."""
+        sent = self.sent
+        cost = sent.cost_of(usage, sent.sent_seconds)
         scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
         whole = Usage(round(plan.tokens_before * scale))
-        bill = replace(
-            sent_bill(plan),
-            user_id=origin.user_id,
-            chat_id=self.chat_id,
-            accounts=self.payer.accounts,
-            hold=hold,
-            cost=total.cost,
-            provider_cost=total.provider_cost,
+        return replace(
+            self._of_call(sent_bill(plan)),
+            id=row_id,
+            purpose=self.purpose,
+            created=int(sent.sent_seconds),
+            cost=cost.total,
             input_tokens=usage.input_tokens,
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
             input_cost=cost.input,
             read_cost=cost.read,
             saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
-            break_position=found.position if found else "",
-            break_cause=found.cause if found else "",
-            lost_tokens=found.lost_tokens if found else 0,
-            lost_cost=found.lost_cost if found else 0.0,
-            expected_cached_tokens=expected_tokens,
         )
-        services.ledger.write(bill)
-        return bill if answer.usage else sent_bill(plan)  # the audit has what was billed, and no guesses
 
     def _answered_by(self, model_id: str) -> LastRequest:
         """The request at the prices of the model that has answered it, "" for the one that was asked."""
@@ -485,11 +506,10 @@ class Spending:
         self.services.note_failure(error, self.origin.model, self.payer.accounts)
 
     def note_summary(self, bill: Bill) -> None:
-        """Have what a request for a summary has cost written into the ledger."""
-        if bill.cost or bill.provider_cost:
-            origin, accounts = self.origin, self.payer.accounts
-            of_chat = replace(bill, user_id=origin.user_id, chat_id=self.chat_id, accounts=accounts)
-            self.services.ledger.write(of_chat)
+        """Have what a request for a summary has cost written."""
+        services, has_cost = self.services, bool(bill.cost or bill.provider_cost)
+        named = replace(self._of_call(bill), id=services.planner.new_id())
+        services.ledger.write(replace(named, requests=int(has_cost)))
 
     def last_line(self, answer: Answer) -> str:
         """Return the line about what the whole answer has cost, "" as long as it goes on, or for no line."""
@@ -557,10 +577,9 @@ class Spending:
 
     async def _take_hold(self, body: RequestBody, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
-        hold = self.services.planner.new_id()
         tokens, now_seconds = self.sent.usage.input_tokens, self.sent.sent_seconds
         amount = self.ceiling.highest_cost(body, tokens, seconds=now_seconds)
-        if await self._has_hold(hold, amount):
+        if await self._has_hold(amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))
         has_hold, left_seconds = False, WAIT_SECONDS
@@ -568,7 +587,7 @@ class Spending:
             while not has_hold and left_seconds > 0:
                 await asyncio.sleep(_POLL_SECONDS)
                 left_seconds -= _POLL_SECONDS
-                has_hold = await self._has_hold(hold, amount)
+                has_hold = await self._has_hold(amount)
         except SpendingLimitReached:
             await notify(Notice(notice("place_found")))
             raise
@@ -576,19 +595,18 @@ class Spending:
         if not has_hold:
             raise SpendingLimitReached(notice("limit_in_use"))
 
-    async def _has_hold(self, hold: str, amount: float) -> bool:
+    async def _has_hold(self, amount: float) -> bool:
         """Try to hold an amount. Raises SpendingLimitReached where waiting is useless."""
-        services, payer = self.services, self.payer
-        holding = asyncio.ensure_future(services.ledger.hold(hold, amount, payer.under))
+        services, payer, hold = self.services, self.payer, self._bill.id
+        holding = asyncio.ensure_future(services.ledger.hold(self._bill, amount, payer.under))
         try:
             if await asyncio.shield(holding):
-                self._hold = hold
                 return True
         except StoreError as error:  # the transaction may have succeeded all the same
-            services.ledger.release(hold, payer.accounts)
+            services.ledger.release(hold)
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
         except asyncio.CancelledError:  # the database goes on with what it has begun
-            holding.add_done_callback(lambda _: services.ledger.release(hold, payer.accounts))
+            holding.add_done_callback(lambda _: services.ledger.release(hold))
             raise
         state = await services.nearest(payer.under)
         if state and state.is_reached:
