@@ -12,8 +12,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from ..conversation.budget import ContextOverflow, WindowTooSmall
 from ..planning.plan import Plan, Step
 
-Purpose: TypeAlias = Literal["answer", "summary", "summary_ahead"]
-"""What a request is for: the user's answer, or a summary, written while the user waits or in the background."""
+Purpose: TypeAlias = Literal["answer", "task", "summary", "summary_ahead", "failure"]
+"""What a row is of: the user's answer; a title, tags and the like; or a summary, written while the user waits or in the
+background. A "failure" is none of a request, but says what a call has failed by."""
 
 _NOT_PRUNING = frozenset({"cap", "summary", "recall"})
 
@@ -21,6 +22,9 @@ _NOT_PRUNING = frozenset({"cap", "summary", "recall"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
     """One request, of whom it was, and what it has cost in dollars; sizes are tokens by the plain count.
+
+    `created` is when it happened, in seconds since the epoch, 0 for when it is written; `generation` is OpenRouter's id
+    of it, "" where none is known. `estimated`: nobody has said what it has cost.
 
     `chat_id` is "" where the chat is not kept. `tokens_before` is the size of everything, `tokens_sent` what was sent
     of it after the `steps`, 0 when the request was rejected; of a summary, the sizes of its source and of itself, with
@@ -58,6 +62,7 @@ class Bill:
     saved: float = 0.0
     details_omitted: int = 0
     failure: str = ""
+    created: int = 0
     break_position: str = ""
     break_cause: str = ""
     lost_tokens: int = 0
@@ -67,6 +72,8 @@ class Bill:
     accounts: tuple[str, ...] = ()
     hold: str = ""
     provider_cost: float = 0.0
+    generation: str = ""
+    estimated: bool = False
 
     @property
     def pruned(self) -> bool:

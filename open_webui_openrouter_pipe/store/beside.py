@@ -182,7 +182,7 @@ class AuditLog(BatchWriter[Bill]):
         for bill in bills:
             row = asdict(bill)
             columns = {column.name: row[column.name] for column in AUDIT_COLUMNS}
-            values.append(columns | {"pruned": bill.pruned, "created": now})
+            values.append(columns | {"pruned": bill.pruned, "created": bill.created or now})
         await self._database.change(self._table.insert(), values)
 
 

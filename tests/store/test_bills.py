@@ -285,7 +285,7 @@ def test_the_table_and_the_page_have_a_column_for_each_field() -> None:
     """A field that is added to the bill needs a column, unless it is for the ledger alone."""
     columns = {column.name for column in define_tables(None).audit.c}
     of_bill = asdict(PRUNED).keys() - {"requests", "accounts", "hold"}
-    assert columns == {"pruned", "created"} | of_bill
+    assert columns == {"pruned"} | of_bill
     rows = re.findall(r"^\| (`.+?`) \| (.+)$", PAGE, re.MULTILINE)
     listed = {name for names, text in rows for name in re.findall(r"`(\w+)`", f"{names} {text}")}
     assert listed - {"answer"} == columns - {"id"}
