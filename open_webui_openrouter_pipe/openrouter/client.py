@@ -30,7 +30,7 @@ from ..errors import (
     TooBusy,
 )
 from ..ports import Event, RequestBody
-from ..responses.effects import Decoder, parse_event, terminal_event
+from ..responses.effects import Decoder, Usage, parse_event, read_generation, terminal_event
 from ..responses.failure import Failure, read_failure
 from ..responses.values import read_json
 from ..words.lines import admin_notice, notice
@@ -79,13 +79,14 @@ class ClientSettings:
 
 
 class OpenRouterClient:
-    """The port `Responses` over HTTP, and plain GETs for the catalogue and the account."""
+    """The ports `Responses` and `Generations` over HTTP, and plain GETs for the catalogue and the account."""
 
     def __init__(self, http: httpx.AsyncClient, settings: ClientSettings, breaker: AddressBreaker) -> None:
         """`breaker` is shared by all clients of a worker."""
         self._http = http
         self._settings = settings
         self._breaker = breaker
+        self.named = list[str]()
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
@@ -130,6 +131,10 @@ class OpenRouterClient:
                 await sleep(wait_seconds)
         return await self._json(request)
 
+    async def usage_of(self, generation: str) -> Usage | None:
+        """Return what a generation was billed, None where that is not said; until it was recorded, it is not found."""
+        return read_generation(await self.get(f"/generation?id={quote(generation, safe='')}"))
+
     # --- one attempt
 
     async def _request(self, path: str, body: RequestBody | None = None) -> httpx.Request:
@@ -158,6 +163,8 @@ class OpenRouterClient:
         generation = _generation(response) or "unnamed"
         _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
         if response.status_code == httpx.codes.OK:
+            if not is_get:
+                self.named.append(_generation(response))
             return response
         try:
             text = await _error_text(response)

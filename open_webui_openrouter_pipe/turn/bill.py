@@ -58,6 +58,7 @@ from ..planning.plan import Plan
 from ..ports import (
     AnswerCost,
     FindModel,
+    Generations,
     Ledger,
     Model,
     Notice,
@@ -71,6 +72,7 @@ from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import notice
 from .admission import Away
 from .fit import PlannerServices, about
+from .late_bills import LateBills
 from .round import Answer
 
 HELD_OUTPUT_TOKENS: Final = 16_384
@@ -231,6 +233,7 @@ class SpendingServices:
     ledger: Ledger
     planner: PlannerServices
     groups: Callable[[str], Awaitable[Sequence[Group]]]
+    late: LateBills
     turns: ContentCache[AnswerCost] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_CHATS))
     """By message."""
 
@@ -321,10 +324,13 @@ class Spending:
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
     find: FindModel = lambda _: None
+    generations: Generations | None = None
     sent: LastRequest = field(init=False)
     """The last request that was opened, with what its input was expected to be billed as."""
     _found: FoundBreak | None = field(default=None, init=False)
     _hold: str = field(default="", init=False)
+    _named: int = field(default=0, init=False)
+    """How many responses had begun before the request."""
     _message: str = field(init=False)
     """The message's name among all of its user."""
     _key: bytes = field(init=False)
@@ -360,6 +366,7 @@ class Spending:
         if self.payer.under:
             await self._take_hold(request.body, notify)
         self.sent = replace(sent, sent_seconds=memory.clock())
+        self._named = len(self.generations.named) if self.generations else 0
 
     def close(self, plan: Plan, answer: Answer) -> Bill:
         """Have the bill written, and return it; where none came, for what was sent and received by then."""
@@ -371,32 +378,32 @@ class Spending:
         if usage is not None and origin.chat_id:
             billed = replace(sent, usage=usage, was_read_once=answer.was_read_once)
             services.planner.memory.keep(origin.user_id, origin.chat_id, billed, found, expected_tokens)
-        if usage is None and (answer.was_stopped or answer.first_seconds is not None):
+        names = self.generations.named[self._named :] if self.generations else []
+        was_cut = bool(names) and answer.end is None
+        if usage is None and (answer.was_stopped or answer.first_seconds is not None or was_cut):
             usage = replace(sent.usage, output_tokens=answer.characters // CHARACTERS_PER_TOKEN)
         so_far = self.cost_so_far(answer, usage)
         if origin.message_id:
             self.services.turns.put(self._key, so_far)
         hold, self._hold = self._hold, ""
-        if usage is None:
-            services.ledger.release(hold, self.payer.accounts)
-            return sent_bill(plan)
-        cost, total = sent.cost_of(usage, sent.sent_seconds), so_far.last
-        scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
-        whole = Usage(round(plan.tokens_before * scale))
         bill = replace(
             sent_bill(plan),
+            id=hold or services.planner.new_id(),
             user_id=origin.user_id,
             chat_id=self.chat_id,
             accounts=self.payer.accounts,
+        )
+        for name in names if usage is None else names[:-1]:  # attempts that nothing came of
+            self._ask_later(replace(bill, id=services.planner.new_id(), generation=name))
+        if usage is None:
+            services.ledger.release(hold, self.payer.accounts)
+            return sent_bill(plan)
+        told, total = answer.usage, so_far.last
+        bill = replace(
+            with_usage(bill, sent, total),
             hold=hold,
-            cost=total.cost,
-            provider_cost=total.provider_cost,
-            input_tokens=usage.input_tokens,
-            cached_tokens=usage.cached_tokens,
-            output_tokens=usage.output_tokens,
-            input_cost=cost.input,
-            read_cost=cost.read,
-            saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
+            generation=names[-1] if names else "",
+            estimated=told is None or (total.is_billed and not told.is_billed),
             break_position=found.position if found else "",
             break_cause=found.cause if found else "",
             lost_tokens=found.lost_tokens if found else 0,
@@ -404,7 +411,19 @@ class Spending:
             expected_cached_tokens=expected_tokens,
         )
         services.ledger.write(bill)
+        if bill.estimated:
+            self._ask_later(bill)
         return bill if answer.usage else sent_bill(plan)  # the audit has what was billed, and no guesses
+
+    def _ask_later(self, bill: Bill) -> None:
+        """Have what a generation was really billed written, once that is known."""
+        sent, write = self.sent, self.services.ledger.write
+
+        def correct(usage: Usage) -> None:
+            write(replace(with_usage(bill, sent, usage), estimated=False))
+
+        if self.generations:
+            self.services.late.ask(self.generations, bill.generation, correct)
 
     def _answered_by(self, model_id: str) -> LastRequest:
         """The request at the prices of the model that has answered it, "" for the one that was asked."""
@@ -598,6 +617,24 @@ class Spending:
         if state and state.is_reached:
             raise SpendingLimitReached(services.limit_line("limit_reached", state, self.zone))
         return False
+
+
+def with_usage(bill: Bill, sent: LastRequest, usage: Usage) -> Bill:
+    """Return the bill of a request with what was used, and paid, of it."""
+    cost = sent.cost_of(usage, sent.sent_seconds)
+    scale = usage.input_tokens / bill.tokens_sent if bill.tokens_sent else 1.0
+    whole = Usage(round(bill.tokens_before * scale))
+    return replace(
+        bill,
+        cost=usage.cost,
+        provider_cost=usage.provider_cost,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        input_cost=cost.input,
+        read_cost=cost.read,
+        saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
+    )
 
 
 def answer_key(origin: RequestOrigin) -> bytes:
