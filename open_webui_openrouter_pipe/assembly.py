@@ -24,7 +24,6 @@ from .host.wording import with_voice_prompt_last
 from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
-from .money.audit import Bill
 from .money.limits import find_zone
 from .money.prices import NO_PRICES
 from .openrouter import controls
@@ -179,7 +178,7 @@ class Assembly:
         own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
         try:
             cost = await own.ledger.of_chat(*owner)
-            return ChatRecord(cached, await own.audit.breaks(*owner, limit=MAX_BREAKS), cost)
+            return ChatRecord(cached, await own.ledger.breaks(*owner, limit=MAX_BREAKS), cost)
         except StoreError as error:
             log.warning("the cost of a chat could not be read: %s", error)
             return ChatRecord(cached)
@@ -189,7 +188,7 @@ class Assembly:
         own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
         if not spending.chat_id:
             return ChatCost(None)
-        days = await own.audit.costs(*owner, find_zone(spending.zone) or UTC)
+        days = await own.ledger.costs(*owner, find_zone(spending.zone) or UTC)
         named = [(day, spending.name_of(model), cost) for day, model, cost in days]
         return ChatCost(await own.ledger.of_chat(*owner), named, *spending.next_cost())
 
@@ -210,6 +209,7 @@ class Assembly:
             CostCeiling(models, self.permitted.offered, composer.most_searches),
             find=self.permitted.find,
             generations=generations,
+            purpose="task" if call.task else "answer",
         )
 
     @property
@@ -304,16 +304,12 @@ class Assembly:
             model if model.window_tokens else replace(model, window_tokens=self._window(call.model_id)),
             composer.tools,
             call.optional_tools,
-            recorded=not call.task,
+            is_task=call.task is not None,
             calibrates=not (composer.has_added_input or call.task),
             names_costs=self._names_costs,
         )
         origin = call.origin if call.keeps else replace(call.origin, chat_id="", message_id="")
         planner, summarizer = self.worker.planner, None
-
-        def record(bill: Bill) -> None:
-            planner.record(origin, bill)
-            spending.note_summary(bill)
 
         if context.context_strategy == "summarize":
             summarizer = Summarizer(
@@ -322,7 +318,7 @@ class Assembly:
                 self.worker.summarizer_state,
                 origin=origin,
                 time_limit_seconds=settings.summary_timeout_seconds,
-                record=record,
+                record=spending.note_summary,
             )
         return Fitter(planner, terms, origin, summarizer=summarizer)
 

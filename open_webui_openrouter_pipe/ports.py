@@ -412,8 +412,8 @@ class Ledger(Protocol):
     def write(self, bill: Bill, /) -> None:
         """Have a bill written beside the request; never waits, never raises."""
 
-    def release(self, hold: str, accounts: Sequence[str]) -> None:
-        """End what was held for a request that costs nothing; never waits, never raises."""
+    def release(self, hold: str) -> None:
+        """End what was held for a request that is not sent; never waits, never raises."""
 
     async def sums(self, accounts: Sequence[str], zone: tzinfo) -> Mapping[str, AccountSums]:
         """Return what accounts have spent in a zone's day and month. Raises StoreError."""
@@ -421,8 +421,11 @@ class Ledger(Protocol):
     async def usage(self, days: tuple[date, date], zone: tzinfo, account: str) -> Sequence[UsageRow]:
         """Add up what was spent from one day to another, by an account or, for "", all users. Raises StoreError."""
 
-    async def hold(self, hold: str, amount: float, under: Sequence[AccountLimit]) -> bool:
-        """Hold the most that a request may cost, if it may begin under these limits. Raises StoreError."""
+    async def hold(self, bill: Bill, amount: float, under: Sequence[AccountLimit]) -> bool:
+        """Hold the most that a request may cost, if it may begin under these limits, until the bill with this id.
+
+        `bill` is what it is estimated to cost where none comes. Raises StoreError.
+        """
 
 
 class Calibrations(Protocol):

@@ -31,7 +31,7 @@ from .openrouter.recordings import FOLDER, Recording, Recordings
 from .ports import ArtifactStore, Files, Prompts, Summaries
 from .settings import Settings, StoreSettings, has_proxy, unknown_groups
 from .store.artifacts import RunningRows, SavedRows, SealedArtifacts, UnsavedRows
-from .store.beside import AuditLog, Leases, StoredCalibrations
+from .store.beside import Leases, StoredCalibrations
 from .store.cache import CachedRows, GuardedRedis
 from .store.database import Database
 from .store.kept import MemorySummaries, SealedPrompts, SealedSummaries
@@ -142,7 +142,7 @@ class OwnedResources:
         """`transport` replaces the network, and `clock` the time in epoch seconds."""
         self.database = database = host.database
         self.http = open_client(transport, has_proxy=has_proxy())
-        self.audit, self.calibrations = AuditLog(database), StoredCalibrations(database)
+        self.calibrations = StoredCalibrations(database)
         self.ledger = SpendingLedger(database, clock=lambda: int(clock()))
         self.late_bills = LateBills(self.start)
         self.tasks: set[asyncio.Task[None]] = set()
@@ -163,7 +163,7 @@ class OwnedResources:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for resource in (self.recorder, self.ledger, self.audit, self.calibrations, self.database, self.http):
+        for resource in (self.recorder, self.ledger, self.calibrations, self.database, self.http):
             await resource.aclose()
 
 
@@ -179,7 +179,7 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.memory = Memory(clock)
         self.planner = PlannerServices(
-            self.own.audit.write,
+            self.own.ledger.write,
             self.own.calibrations,
             LocalTokenizer(host.tokenizer_folder).encode,
             generate_item_id,
@@ -207,7 +207,7 @@ class Worker:
         now = self.loop.time()
         if now >= self._next_sweep_look_seconds:
             self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
-            self.own.start(_clean_up(self.host, settings.store.cleanup_days))
+            self.own.start(_clean_up(self.host, self.own.ledger, settings.store.cleanup_days))
 
     def recording(self) -> Recording | None:
         """Return what is being recorded now."""
@@ -278,9 +278,13 @@ def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[A
         asyncio.run_coroutine_threadsafe(close(), loop)
 
 
-async def _clean_up(host: Host, keep_days: int) -> None:
-    """Delete what is due of all that is stored; 0 days keep all for ever that is not of deleted users and chats."""
+async def _clean_up(host: Host, ledger: SpendingLedger, keep_days: int) -> None:
+    """Settle the holds of workers that died, and delete what is due of all that is stored.
+
+    0 days keep all for ever that is not of deleted users and chats.
+    """
     try:
+        await ledger.settle()
         swept = await Sweep(host.database, host.records, Schedule(keep_days=keep_days)).run()
     except Exception:  # the host may raise anything, and the next sweep may succeed
         log.warning("the sweep of stored items ended early", exc_info=True)

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, TypeAlias
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
-from ..money.audit import Bill, sent_bill
+from ..money.audit import Bill, Purpose, sent_bill
 from ..money.limits import (
     USER,
     AccountLimit,
@@ -276,7 +276,8 @@ class SpendingServices:
         kind = error.kind if isinstance(error, PipeError) else "other"
         own = tuple(each for each in accounts if each.startswith(USER))
         if own and not isinstance(error, SpendingDeclined):
-            self.ledger.write(Bill(model=model, failure=kind, accounts=own))
+            row_id = self.planner.new_id()
+            self.ledger.write(Bill(id=row_id, model=model, purpose="failure", failure=kind, accounts=own))
 
     def limit_line(self, name: str, state: AccountLimit, zone: str) -> str:
         """Return a line about a limit: whose it is, how large, and when its period ends."""
@@ -325,10 +326,12 @@ class Spending:
     """Leaves the place among the running requests to others while the user is asked."""
     find: FindModel = lambda _: None
     generations: Generations | None = None
+    purpose: Purpose = "answer"
     sent: LastRequest = field(init=False)
     """The last request that was opened, with what its input was expected to be billed as."""
     _found: FoundBreak | None = field(default=None, init=False)
-    _hold: str = field(default="", init=False)
+    _bill: Bill = field(default_factory=Bill, init=False)
+    """What the last request that was opened costs if nothing more is known."""
     _named: int = field(default=0, init=False)
     """How many responses had begun before the request."""
     _message: str = field(init=False)
@@ -363,13 +366,14 @@ class Spending:
         memory.declined.forget(origin.user_id, origin.chat_id)
         if self.settings.confirm_dollars and self.ask:
             await self._confirm(self.ask)
+        self._bill = self._priced(plan, sent.usage, self.services.planner.new_id())
         if self.payer.under:
             await self._take_hold(request.body, notify)
         self.sent = replace(sent, sent_seconds=memory.clock())
         self._named = len(self.generations.named) if self.generations else 0
 
-    def close(self, plan: Plan, answer: Answer) -> Bill:
-        """Have the bill written, and return it; where none came, for what was sent and received by then."""
+    def close(self, plan: Plan, answer: Answer) -> None:
+        """Have the bill written; where none came, for what was sent and received by then."""
         services, origin, found = self.services, self.origin, self._found
         self.sent = sent = self._answered_by(answer.served.other_model)
         usage = answer.usage
@@ -385,42 +389,53 @@ class Spending:
         so_far = self.cost_so_far(answer, usage)
         if origin.message_id:
             self.services.turns.put(self._key, so_far)
-        hold, self._hold = self._hold, ""
-        bill = replace(
-            sent_bill(plan),
-            id=hold or services.planner.new_id(),
-            user_id=origin.user_id,
-            chat_id=self.chat_id,
-            accounts=self.payer.accounts,
-        )
         for name in names if usage is None else names[:-1]:  # attempts that nothing came of
-            self._ask_later(replace(bill, id=services.planner.new_id(), generation=name))
+            lost = self._priced(plan, Usage(), services.planner.new_id())
+            self._ask_later(replace(lost, generation=name))
+        bill = self._priced(plan, usage or Usage(), self._bill.id)
         if usage is None:
-            services.ledger.release(hold, self.payer.accounts)
-            return sent_bill(plan)
-        told, total = answer.usage, so_far.last
-        bill = replace(
-            with_usage(bill, sent, total),
-            hold=hold,
-            generation=names[-1] if names else "",
-            estimated=told is None or (total.is_billed and not told.is_billed),
-            break_position=found.position if found else "",
-            break_cause=found.cause if found else "",
-            lost_tokens=found.lost_tokens if found else 0,
-            lost_cost=found.lost_cost if found else 0.0,
-            expected_cached_tokens=expected_tokens,
-        )
+            bill = replace(bill, requests=0)
+        else:
+            told, total = answer.usage, so_far.last
+            bill = replace(
+                bill,
+                cost=total.cost,
+                provider_cost=total.provider_cost,
+                break_position=found.position if found else "",
+                break_cause=found.cause if found else "",
+                lost_tokens=found.lost_tokens if found else 0,
+                lost_cost=found.lost_cost if found else 0.0,
+                expected_cached_tokens=expected_tokens,
+                generation=names[-1] if names else "",
+                estimated=told is None or (total.is_billed and not told.is_billed),
+            )
         services.ledger.write(bill)
         if bill.estimated:
             self._ask_later(bill)
-        return bill if answer.usage else sent_bill(plan)  # the audit has what was billed, and no guesses
+
+    def _of_call(self, bill: Bill) -> Bill:
+        """The bill with whose it is."""
+        return replace(
+            bill,
+            user_id=self.origin.user_id,
+            chat_id=self.chat_id,
+            message_id=self.origin.message_id if self.chat_id else "",
+            accounts=self.payer.accounts,
+        )
+
+    def _priced(self, plan: Plan, usage: Usage, row_id: str) -> Bill:
+        """The bill of the last request, by the list of prices."""
+        bill = self._of_call(sent_bill(plan))
+        bill = replace(bill, id=row_id, purpose=self.purpose, created=int(self.sent.sent_seconds))
+        return _with_usage(bill, self.sent, usage)
 
     def _ask_later(self, bill: Bill) -> None:
         """Have what a generation was really billed written, once that is known."""
         sent, write = self.sent, self.services.ledger.write
 
         def correct(usage: Usage) -> None:
-            write(replace(with_usage(bill, sent, usage), estimated=False))
+            paid = {"cost": usage.cost, "provider_cost": usage.provider_cost}
+            write(replace(_with_usage(bill, sent, usage), estimated=False, **paid))
 
         if self.generations:
             self.services.late.ask(self.generations, bill.generation, correct)
@@ -503,11 +518,10 @@ class Spending:
         self.services.note_failure(error, self.origin.model, self.payer.accounts)
 
     def note_summary(self, bill: Bill) -> None:
-        """Have what a request for a summary has cost written into the ledger."""
-        if bill.cost or bill.provider_cost:
-            origin, accounts = self.origin, self.payer.accounts
-            of_chat = replace(bill, user_id=origin.user_id, chat_id=self.chat_id, accounts=accounts)
-            self.services.ledger.write(of_chat)
+        """Have what a request for a summary has cost written."""
+        services, has_cost = self.services, bool(bill.cost or bill.provider_cost)
+        named = replace(self._of_call(bill), id=services.planner.new_id())
+        services.ledger.write(replace(named, requests=int(has_cost)))
 
     def last_line(self, answer: Answer) -> str:
         """Return the line about what the whole answer has cost, "" as long as it goes on, or for no line."""
@@ -580,10 +594,9 @@ class Spending:
 
     async def _take_hold(self, body: RequestBody, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
-        hold = self.services.planner.new_id()
         tokens, now_seconds = self.sent.usage.input_tokens, self.sent.sent_seconds
         amount = self.ceiling.highest_cost(body, tokens, seconds=now_seconds)
-        if await self._has_hold(hold, amount):
+        if await self._has_hold(amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))
         has_hold, left_seconds = False, WAIT_SECONDS
@@ -591,7 +604,7 @@ class Spending:
             while not has_hold and left_seconds > 0:
                 await asyncio.sleep(_POLL_SECONDS)
                 left_seconds -= _POLL_SECONDS
-                has_hold = await self._has_hold(hold, amount)
+                has_hold = await self._has_hold(amount)
         except SpendingLimitReached:
             await notify(Notice(notice("place_found")))
             raise
@@ -599,19 +612,18 @@ class Spending:
         if not has_hold:
             raise SpendingLimitReached(notice("limit_in_use"))
 
-    async def _has_hold(self, hold: str, amount: float) -> bool:
+    async def _has_hold(self, amount: float) -> bool:
         """Try to hold an amount. Raises SpendingLimitReached where waiting is useless."""
-        services, payer = self.services, self.payer
-        holding = asyncio.ensure_future(services.ledger.hold(hold, amount, payer.under))
+        services, payer, hold = self.services, self.payer, self._bill.id
+        holding = asyncio.ensure_future(services.ledger.hold(self._bill, amount, payer.under))
         try:
             if await asyncio.shield(holding):
-                self._hold = hold
                 return True
         except StoreError as error:  # the transaction may have succeeded all the same
-            services.ledger.release(hold, payer.accounts)
+            services.ledger.release(hold)
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
         except asyncio.CancelledError:  # the database goes on with what it has begun
-            holding.add_done_callback(lambda _: services.ledger.release(hold, payer.accounts))
+            holding.add_done_callback(lambda _: services.ledger.release(hold))
             raise
         state = await services.nearest(payer.under)
         if state and state.is_reached:
@@ -619,15 +631,14 @@ class Spending:
         return False
 
 
-def with_usage(bill: Bill, sent: LastRequest, usage: Usage) -> Bill:
-    """Return the bill of a request with what was used, and paid, of it."""
+def _with_usage(bill: Bill, sent: LastRequest, usage: Usage) -> Bill:
+    """Return the bill of a request of which so much was used, by the list of prices."""
     cost = sent.cost_of(usage, sent.sent_seconds)
     scale = usage.input_tokens / bill.tokens_sent if bill.tokens_sent else 1.0
     whole = Usage(round(bill.tokens_before * scale))
     return replace(
         bill,
-        cost=usage.cost,
-        provider_cost=usage.provider_cost,
+        cost=cost.total,
         input_tokens=usage.input_tokens,
         cached_tokens=usage.cached_tokens,
         output_tokens=usage.output_tokens,

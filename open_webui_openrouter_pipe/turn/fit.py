@@ -91,8 +91,8 @@ class FitTerms:
     tools: tuple[Tool, ...] = ()
     optional_tools: tuple[str, ...] = ()
     """Names of those that the user did not choose, the first to give way first."""
-    recorded: bool = True
-    """Whether the audit has a row for each request; the host's tasks are not turns of a chat."""
+    is_task: bool = False
+    """Whether it is one of the host's, and no turn of a chat."""
     calibrates: bool = True
     """Whether bills may calibrate the counts: they are for the input alone, to which plugins would add."""
     names_costs: bool = True
@@ -127,7 +127,7 @@ class Fitter:
             self.origin.is_admin
             and self.origin.chat_id
             and len(conversation.turns) == 1
-            and self.terms.recorded
+            and not self.terms.is_task
         ):
             await self._report_tools(fitted, notify)
         return fitted
@@ -154,7 +154,7 @@ class Fitter:
         # a chat without an id is known by its first turn; the host's tasks are not the chat's requests
         chat = self.origin.chat_id.encode() or b"".join(turn.chain for turn in conversation.turns[:1])
         key = self.origin.user_id.encode() + b"\n" + chat
-        new = self.services.memory.new_reductions(key, fitted.reductions) if self.terms.recorded else ()
+        new = () if self.terms.is_task else self.services.memory.new_reductions(key, fitted.reductions)
         lines = [_lacking(each, fitted) for each in new if each.kind not in known]
         if reason:
             lines.append(reason)
@@ -240,14 +240,12 @@ class Fitter:
         budget = lower.budget if is_unknown else refused.budget
         return replace(lower, budget=budget) if lower.tokens < refused.tokens else None
 
-    def record(self, sent: Plan, answer: Answer, bill: Bill) -> None:
-        """Learn from the bill and record the request."""
+    def learn(self, sent: Plan, answer: Answer) -> None:
+        """Learn from the bill."""
         # what a parser makes of a PDF is billed as text that nobody counted
         if answer.usage and self.terms.calibrates and answer.was_read_once and not holds_pdf(sent.items):
             model = answer.served.other_model or sent.model
             self.services.calibrations.learn(model, sent.counts, answer.usage.input_tokens)
-        if self.terms.recorded:
-            self.services.record(self.origin, bill)
 
     def _with_tools(self, conversation: Conversation) -> Conversation:
         return replace(conversation, tools=self.terms.tools, optional_tools=self.terms.optional_tools)

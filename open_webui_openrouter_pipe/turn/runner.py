@@ -445,7 +445,8 @@ class TurnRunner:
         try:
             await round_.run(request.body)
         finally:
-            self.fitter.record(plan, answer, self.spending.close(plan, answer))
+            self.spending.close(plan, answer)
+            self.fitter.learn(plan, answer)
         if line := self.spending.last_line(answer):
             await self.channel.put(Notice(line))
         return answer
