@@ -1,0 +1,106 @@
+"""Bills of requests that were stopped, cut, or sent again: an estimate first, and what the stand-in billed later."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.app.chat import Chat, app_on, settings
+from tests.support.audited import audited
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from open_webui_openrouter_pipe.app import App
+    from open_webui_openrouter_pipe.money.audit import Bill
+    from scripts.standin import StandIn
+
+pytestmark = pytest.mark.anyio
+
+LATE = "[[standin: reasoning=encrypted]] [[standin: deltas=300 ]] [[standin: delay=0.02]]"
+NEVER = "[[standin: delay=0 first=600]]"
+NO_COST = "[[standin: deltas=9]] [[standin: fail=eof after=5]]"
+GOOGLE = "google/gemini-3-pro"
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[App]:
+    async with app_on(tmp_path) as app:
+        app.worker.own.late_bills.waits_seconds = (0.3, 0.3)
+        yield app
+
+
+async def rows_of(app: App) -> list[Bill]:
+    """What the audit has of requests, the oldest first, once it is written."""
+    await app.worker.own.ledger.idle()
+    return [row for row in await audited(app.worker.host.database) if row.purpose != "failure"][::-1]
+
+
+async def stop(chat: Chat, standin: StandIn, text: str) -> None:
+    """Ask, and leave once the stand-in has begun to answer."""
+    asking = asyncio.create_task(chat.ask(text))
+    await eventually(lambda: bool(standin.responses and standin.responses[-1].status))
+    await asyncio.sleep(0.1)
+    asking.cancel()
+    with suppress(asyncio.CancelledError):
+        await asking
+    await eventually(lambda: standin.responses[-1].ended_at is not None)
+
+
+@pytest.mark.parametrize("text", [LATE, NEVER, NO_COST])
+@pytest.mark.parametrize("model", ["openai/gpt-5.2", GOOGLE, "standin/own-key"])
+@pytest.mark.parametrize("limits", ["", "user: 9/day"])
+async def test_an_estimate_is_replaced_by_the_bill(
+    app: App, standin: StandIn, model: str, text: str, limits: str
+) -> None:
+    """Stopped in the middle, before the first word, or cut by the provider: first an estimate, then to the cent."""
+    chat = Chat(app, settings(standin, SPENDING_LIMITS=limits), model=model)
+    if text == NO_COST:
+        await chat.ask(text)
+    else:
+        await stop(chat, standin, text)
+    (estimate,) = await rows_of(app)
+    assert (estimate.estimated, estimate.generation) == (True, *standin.bills)
+    assert estimate.cost + estimate.provider_cost > 0
+    standin.advance(60)
+    await asyncio.sleep(1)
+    (true,) = await rows_of(app)
+    (bill,) = standin.bills.values()
+    assert (true.id, true.generation, true.estimated) == (estimate.id, bill["id"], False)
+    paid = (bill["total_cost"], bill["upstream_inference_cost"])
+    assert (true.cost, true.provider_cost) == pytest.approx(paid)
+    assert true.output_tokens == bill["native_tokens_completion"]
+    spent = await app.worker.own.ledger.of_chat("ada", chat.chat_id)
+    assert spent.requests == 1
+    assert spent.cost == pytest.approx(true.cost)
+
+
+async def test_an_answer_with_its_bill_is_not_asked_for(app: App, standin: StandIn) -> None:
+    """Nor one that nobody began."""
+    chat = Chat(app, settings(standin))
+    await chat.ask("Hi")
+    standin.script("error=503", times=9)
+    await chat.ask("Hi")
+    await asyncio.sleep(1)
+    (row, *_) = await rows_of(app)
+    assert (row.estimated, row.generation) == (False, *standin.bills)
+    assert "/generation" not in {each.path for each in standin.requests}
+
+
+async def test_what_is_not_told_stays_an_estimate(app: App, standin: StandIn) -> None:
+    """It is asked for as often as is said, with the key that paid."""
+    used = settings(standin)
+    own_key = replace(used.controls, own_api_key="sk-or-own")
+    chat = Chat(app, replace(used, controls=own_key))
+    await stop(chat, standin, LATE)
+    await asyncio.sleep(1.5)
+    asked = [each for each in standin.requests if each.path == "/generation"]
+    assert [each.account for each in asked] == [standin.responses[0].account] * 2
+    (row,) = await rows_of(app)
+    assert row.estimated
