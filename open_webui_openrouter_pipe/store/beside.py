@@ -26,6 +26,7 @@ CLOSING_SECONDS: Final = 20.0
 """How long a worker that ends tries to write what is waiting."""
 
 _BATCH_VALUES: Final = 100
+_ENDING_STEPS: Final = 100
 _PAUSES_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """Between attempts while the database is unavailable; the last one again and again."""
 
@@ -88,8 +89,10 @@ class BatchWriter(Generic[Value]):
         self._name = name
         self._write_batch = write
         self._waiting: list[Value] = []
-        self._is_due = asyncio.Event()
+        self._is_waiting, self._is_due, self._is_idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._is_idle.set()
         self._writing: asyncio.Task[None] | None = None
+        """From the first value on."""
 
     def write(self, value: Value, /) -> None:
         """Have the value written soon, beside the request; lost when `MAX_WAITING_VALUES` are waiting already."""
@@ -97,10 +100,11 @@ class BatchWriter(Generic[Value]):
             self.lose([value], "too many are waiting")
             return
         self._waiting.append(value)
+        self._is_waiting.set()
+        self._is_idle.clear()
         if len(self._waiting) == _BATCH_VALUES:
             self._is_due.set()
         if self._writing is None or self._writing.done():
-            self._is_due.clear()
             self._writing = asyncio.create_task(self._write_all())
 
     def lose(self, values: Sequence[Value], reason: object) -> None:
@@ -109,22 +113,23 @@ class BatchWriter(Generic[Value]):
 
     async def idle(self) -> None:
         """Write what is waiting, and wait until it is written."""
-        self._is_due.set()
-        if self._writing:
-            await asyncio.wait({self._writing})
+        if self._waiting:
+            self._is_due.set()
+            await self._is_idle.wait()
 
     async def aclose(self) -> None:
         """Write what is waiting, within `CLOSING_SECONDS`; what is not written by then is lost."""
         if self._writing:
+            await asyncio.sleep(0)  # one that has not begun ends at once
             self._writing.cancel()
-            await self.idle()
+            await asyncio.wait({self._writing})
 
     async def _write_all(self) -> None:
         """Write batch after batch; an event loop that ends cancels this task, and still waits for it."""
         pauses_seconds = iter(_PAUSES_SECONDS)
         pause_seconds = self.gathering_seconds
         try:
-            while self._waiting:
+            while await self._is_waiting.wait():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause_seconds):
                         await self._is_due.wait()
@@ -138,7 +143,9 @@ class BatchWriter(Generic[Value]):
             await self._write_rest()
 
     async def _write_rest(self) -> None:
-        """Write what is waiting, as far as there is time."""
+        """Write what is waiting, and what others add that the event loop has cancelled too, as far as there is time."""
+        for _ in range(_ENDING_STEPS):
+            await asyncio.sleep(0)
         try:
             async with asyncio.timeout(CLOSING_SECONDS):
                 while self._waiting:
@@ -146,7 +153,8 @@ class BatchWriter(Generic[Value]):
                         await asyncio.sleep(_PAUSES_SECONDS[0])
         except (TimeoutError, asyncio.CancelledError):
             self.lose(self._waiting, "the worker ends")
-            self._waiting = []
+            self._waiting.clear()
+            self._is_idle.set()
 
     async def _write_next(self) -> bool:
         """Write a batch; return whether the database could be reached."""
@@ -157,6 +165,9 @@ class BatchWriter(Generic[Value]):
             _log.warning("%s: %d are waiting: %s", self._name, len(self._waiting), error)
             return False
         del self._waiting[: len(batch)]
+        if not self._waiting:
+            self._is_waiting.clear()
+            self._is_idle.set()
         return True
 
     async def _write(self, batch: Sequence[Value]) -> None:
