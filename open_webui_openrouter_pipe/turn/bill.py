@@ -457,7 +457,8 @@ class Spending:
         if usage is None:
             return earlier
         sent, now = self._answered_by(answer.served.other_model), asyncio.get_running_loop().time()
-        has_failed = isinstance(answer.end, ResponseFailed)  # it costs what its bill says alone
+        # a failure costs what its bill says alone; without one, what was written until then
+        has_failed = isinstance(answer.end, ResponseFailed) and answer.usage is not None
         total = paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
         usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
         since = earlier.waits_since or answer.began_seconds or now
