@@ -107,6 +107,14 @@ class BillWriter(BatchWriter[Bill]):
         await self._database.run(work)
         self._held.difference_update(ended)
 
+    async def lacking(self, bills: Sequence[Bill]) -> list[Bill]:
+        """Return those of the bills that would change anything. Raises StoreError."""
+        audit, ids = self._tables.audit.c, {"ids": [bill.id for bill in bills]}
+        query = sa.select(audit.id, audit.estimated).where(self._database.among_ids(audit.id))
+        known = {row.id: row.estimated for row in await self._database.fetch(query, ids)}
+        new = [each for each in bills if each.id not in known or known[each.id] > each.estimated]
+        return [*{bill.id: bill for bill in new}.values()]
+
     async def hold(self, bill: Bill, amount: float, under: Sequence[AccountLimit]) -> bool:
         """Hold the most that a request may cost, if it may begin under these limits.
 

@@ -205,7 +205,7 @@ class NewChat:
 async def audit_of(app: App) -> list[Bill]:
     """The audit, the oldest first."""
     await app.idle()
-    await app.worker.own.audit.idle()
+    await app.worker.own.ledger.idle()
     return (await audited(app.worker.host.database, limit=10_000))[::-1]
 
 

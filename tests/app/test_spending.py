@@ -107,9 +107,9 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What was to be held for requests, at each try."""
     amounts, hold = list[float](), SpendingLedger.hold
 
-    async def note(ledger: SpendingLedger, name: str, amount: float, under: Any) -> bool:
+    async def note(ledger: SpendingLedger, estimate: Bill, amount: float, under: Any) -> bool:
         amounts.append(amount)
-        return await hold(ledger, name, amount, under)
+        return await hold(ledger, estimate, amount, under)
 
     monkeypatch.setattr(SpendingLedger, "hold", note)
     return amounts
@@ -201,7 +201,7 @@ async def test_a_command_says_what_a_chat_has_cost(user: User, standin: StandIn)
         await user.lines(LONG)
     await user.title()
     total = await user.settled()
-    await user.app.worker.own.audit.idle()
+    await user.app.worker.own.ledger.idle()
     text = (await user.ask("/cost")).text
     assert not re.search(r"(?<!\\)\$", text)  # two of them would be a formula
     whole, *listed = filter(None, text.replace("\\$", "$").splitlines())
@@ -359,7 +359,7 @@ async def test_a_limit_counts_what_the_valve_says(
     """What providers are paid, too, or OpenRouter alone; each for today and for the month."""
     for period in ("day", "month"):
         user.ledger.write(
-            Bill(user_id="ada", chat_id="o", accounts=("user:ada",), cost=0.1, provider_cost=1.95)
+            Bill(id=period, user_id="ada", chat_id="o", accounts=("user:ada",), cost=0.1, provider_cost=1.95)
         )
         await user.ledger.idle()
         (*said,) = await user.lines("one", SPENDING_LIMITS=f"user: 2/{period}", LIMITS_COUNT=counts)
@@ -548,7 +548,7 @@ async def test_limits_are_kept_and_said_once(
     user.world.groups, user.role = [Group("g1", "Students")], role
     user.in_zone("Europe/Berlin")
     for account, amount in spent.items():
-        user.ledger.write(Bill(user_id="eve", chat_id="other", accounts=(account,), cost=amount))
+        user.ledger.write(Bill(id=account, user_id="eve", chat_id="other", accounts=(account,), cost=amount))
     await user.ledger.idle()
     lines = await user.lines("one", **valves)
     assert [each.startswith(line) for each in lines] == [True] * bool(line)
@@ -618,7 +618,7 @@ async def test_near_a_limit_requests_wait_for_each_other(
     monkeypatch.setattr(bill, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(bill, "WAIT_SECONDS", 0.05)
     for name, amount in (("other", 0.19), ("more", 0.05)):
-        await user.ledger.hold(name, amount, under)
+        await user.ledger.hold(Bill(id=name), amount, under)
     waiting, over, refused = await user.lines("one", SPENDING_LIMITS=limits)
     assert waiting.startswith("Waiting for other answers")
     assert (over, refused.startswith("Nothing was sent")) == ("The wait is over.", True)
@@ -627,7 +627,7 @@ async def test_near_a_limit_requests_wait_for_each_other(
     second = asyncio.create_task(user.lines("two", SPENDING_LIMITS=limits))
     await eventually(lambda: len(tries) > 1)
     for name in ("other", "more"):
-        user.ledger.release(name, ["user:ada"])
+        user.ledger.release(name)
     assert (await second)[:2] == [waiting, over]
     assert len(standin.responses) == 1
 

@@ -71,7 +71,7 @@ class Opened:
 
     async def written(self) -> None:
         """Wait for what is gathered for a second before it is written."""
-        await self.app.worker.own.audit.idle()
+        await self.app.worker.own.ledger.idle()
 
     async def close(self) -> None:
         """Write what is still to be written, and end."""

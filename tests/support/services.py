@@ -50,8 +50,9 @@ class FakeServices:
 
 
 def spending_of(planner: PlannerServices, origin: RequestOrigin) -> Spending:
-    """What a call spends by these services, without limits and questions; nothing is written, there is always room."""
-    ledger = Mock(sums=AsyncMock(return_value={}), hold=AsyncMock(return_value=True))
+    """What a call spends by these services, without limits and questions; there is always room."""
+    room = {"sums": AsyncMock(return_value={}), "hold": AsyncMock(return_value=True)}
+    ledger = Mock(**room, write=planner.write)
     services = SpendingServices(ledger, planner, AsyncMock(return_value=()), LateBills(asyncio.ensure_future))
     return Spending(services, SpendingSettings(), Payer(), origin, origin.chat_id, None)
 

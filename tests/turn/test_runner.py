@@ -128,7 +128,8 @@ async def test_however_a_stream_ends_the_turn_ends_in_order(
     started = [output.index for output in outputs if isinstance(output, ItemStarted)]
     finished = [output.index for output in outputs if isinstance(output, ItemFinished)]
     assert (kinds(outputs), line(outputs), started) == (shown.split(), said, finished)
-    assert [record.input_tokens for record in setup.books.written] == [tokens]
+    billed = [0 if record.estimated else record.input_tokens for record in setup.books.written]
+    assert billed == [tokens]
 
 
 @pytest.mark.parametrize(("reasoning", "turns", "said"), rows(TABLES, "the store"))
@@ -203,7 +204,7 @@ async def test_calls_are_stored_at_the_end_of_their_round() -> None:
 
 
 async def test_stop_while_the_store_writes_ends_the_turn() -> None:
-    """No marker or text behind it is shown before; no task is left, and the request is recorded without a bill."""
+    """No marker or text behind it is shown before; no task is left, and the request is recorded with an estimate."""
     setup, channel = TurnSetup(FIRST_TURN, answer(THOUGHT, TEXT)), OutputChannel(interval_seconds=0)
     setup.store.may_write.clear()
     turn = asyncio.create_task(setup.turn(channel).run())
@@ -213,7 +214,7 @@ async def test_stop_while_the_store_writes_ends_the_turn() -> None:
     with pytest.raises(asyncio.CancelledError):
         await turn
     assert kinds(shown) == ["ItemStarted", "ItemFinished"]
-    assert [record.input_tokens for record in setup.books.written] == [0]
+    assert [record.estimated for record in setup.books.written] == [True]
 
 
 async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
