@@ -434,8 +434,8 @@ class Spending:
         sent, write = self.sent, self.services.ledger.write
 
         def correct(usage: Usage) -> None:
-            paid = {"cost": usage.cost, "provider_cost": usage.provider_cost}
-            write(replace(_with_usage(bill, sent, usage), estimated=False, **paid))
+            told = replace(_with_usage(bill, sent, usage), estimated=False)
+            write(replace(told, cost=usage.cost, provider_cost=usage.provider_cost))
 
         if self.generations:
             self.services.late.ask(self.generations, bill.generation, correct)
