@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation
-from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected
+from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected, SpendingLimitReached
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.markers import is_fleeting
@@ -72,7 +72,10 @@ def report_failure(error: Exception, *, for_admin: bool) -> Failed:
         log.error("%s: unexpected error", reference, exc_info=error)
         line = notice("unexpected_error")
     else:
-        log.warning("%s: %s; generation %s", reference, known, known.generation_id or "unnamed")
+        # at a limit a user may try again and again; what cannot be checked has a detail
+        is_expected = isinstance(known, SpendingLimitReached) and not known.detail
+        level, name = logging.INFO if is_expected else logging.WARNING, known.generation_id or "unnamed"
+        log.log(level, "%s: %s; generation %s", reference, known, name)
         line = known.admin_message if for_admin else known.user_message
     if known is None or known.has_reference:
         line = notice("with_reference", line=line, reference=reference)

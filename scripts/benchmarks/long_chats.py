@@ -221,9 +221,9 @@ def noted_forecasts() -> Iterator[list[float]]:
     """What the input of each request was expected to cost before it was sent, in dollars."""
     found, close = list[float](), Spending.close
 
-    def note(spending: Spending, plan: Plan, answer: Answer) -> Bill:
+    def note(spending: Spending, plan: Plan, answer: Answer) -> None:
         found.append(spending.sent.input_cost)
-        return close(spending, plan, answer)
+        close(spending, plan, answer)
 
     with patch.object(Spending, "close", note):
         yield found

@@ -267,7 +267,7 @@ async def test_a_hold_is_renewed_as_long_as_its_request_runs(
     await database.change(sa.update(hold).values(until=begin[0] + 1).where(hold.c.id == "runs"))
     await database.change(sa.update(hold).values(until=NOW).where(hold.c.id == "dead"))
     async with asyncio.timeout(30):
-        while [*await rows(database)] != ["dead"]:
+        while [*await rows(database)] != ["dead"]:  # noqa: ASYNC110 - rows set no event
             await asyncio.sleep(0.01)
     found = await database.fetch(sa.select(hold))
     assert {(row.id, row.until >= begin[0] + HOLD_SECONDS) for row in found} == {("runs", True)}
@@ -386,10 +386,14 @@ PRUNED = Bill(
     expected_cached_tokens=4900,
 )
 NOT_BILLED = replace(PRUNED, input_tokens=0, cached_tokens=0, cost=0.0)
-WHOLE = replace(PRUNED, model="other", tokens_sent=9000, steps=(Step("evict", 9000, triggered=False),))
+WHOLE = replace(
+    PRUNED, estimated=True, model="other", tokens_sent=9000, steps=(Step("evict", 9000, triggered=False),)
+)
 REJECTED = replace(NOT_BILLED, rejected=True, tokens_sent=0, steps=())
 SUMMARY = Bill(model="vendor/model", purpose="summary", tokens_sent=900, details_omitted=3, cost=0.25)
 AHEAD = replace(SUMMARY, purpose="summary_ahead")
+TASK = Bill(model="vendor/model", purpose="task", cost=0.125)
+NO_REQUEST = Bill(purpose="failure", failure="rate")
 FAILED = replace(SUMMARY, failure="longer_than_its_source")
 METRICS_OF_ROWS = {
     "requests": 4,
@@ -400,6 +404,8 @@ METRICS_OF_ROWS = {
     "cached_share": pytest.approx(8000 / 10_200),
     "cost": pytest.approx(0.025),
     "summary_cost": pytest.approx(0.75),
+    "task_cost": 0.125,
+    "estimated_cost": pytest.approx(0.0125),
     "prefix_break_count": 4,
     "prefix_break_cost": pytest.approx(1.0),
 }
@@ -436,7 +442,7 @@ async def test_records_are_read_as_they_were_written(database: Database) -> None
     log = SpendingLedger(database)
     assert await metrics(database) == dict.fromkeys(METRICS_OF_ROWS, 0)
     commits = watch(database, "commit")
-    kinds = (PRUNED, NOT_BILLED, WHOLE, REJECTED, SUMMARY, AHEAD, FAILED)
+    kinds = (PRUNED, NOT_BILLED, WHOLE, REJECTED, SUMMARY, AHEAD, FAILED, TASK, NO_REQUEST)
     records = [record(number, row) for number, row in enumerate(kinds)]
     for each in records:
         log.write(each)

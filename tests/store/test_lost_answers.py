@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 import sqlalchemy as sa
@@ -41,6 +41,7 @@ pytestmark = pytest.mark.anyio
 Moment = Literal["never", "before", "inside", "after"]
 """Before COMMIT arrives; it is executed, and its answer is lost; or directly after that."""
 
+Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 BILL = Bill(user_id="ada", chat_id="c", accounts=("user:ada", "all"), cost=0.5, input_tokens=10, created=NOW)
 UNDER = (
     AccountLimit(Limit("user", "", "day", 10), "user:ada"),
@@ -80,52 +81,47 @@ class Cuts:
 
         dialect.do_commit = do_commit
 
+    async def pass_on(self, near: Stream, far: Stream) -> None:
+        """Carry a connection of PostgreSQL's between both, until it is cut."""
+        moments = list[Moment]()
+
+        async def ask() -> None:
+            while "before" not in moments and (data := await near[0].read(65536)):
+                moments.extend(self.next() for _ in range(b"COMMIT" in data))
+                if "before" not in moments:
+                    far[1].write(data)
+
+        async def answer() -> None:
+            while "after" not in moments and (data := await far[0].read(65536)):
+                if "inside" in moments:
+                    return
+                near[1].write(data)
+                await near[1].drain()
+
+        pumps = [asyncio.create_task(ask()), asyncio.create_task(answer())]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            near[1].close()
+            far[1].close()
+
     @asynccontextmanager
     async def proxy(self, host: str, port: int) -> AsyncIterator[int]:
         """A port through which PostgreSQL is reached."""
-        tasks = set[asyncio.Task[None]]()
+        tasks = list[asyncio.Task[None]]()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            tasks.add(task := asyncio.current_task())  # type: ignore[arg-type]
-            far_reader, far_writer = await asyncio.open_connection(host, port)
-            moments = list[Moment]()
-
-            async def ask() -> None:
-                while data := await reader.read(65536):
-                    if b"COMMIT" in data:
-                        moments.append(self.next())
-                    if "before" in moments:
-                        return
-                    far_writer.write(data)
-
-            async def answer() -> None:
-                while data := await far_reader.read(65536):
-                    if "inside" in moments:
-                        return
-                    writer.write(data)
-                    if "after" in moments:
-                        await writer.drain()
-                        return
-
-            pumps = [asyncio.create_task(ask()), asyncio.create_task(answer())]
-            try:
-                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for pump in pumps:
-                    pump.cancel()
-                writer.close()
-                far_writer.close()
-                tasks.discard(task)  # type: ignore[arg-type]
+        async def serve(*near: Any) -> None:
+            far = await asyncio.open_connection(host, port)
+            tasks.append(asyncio.create_task(self.pass_on(near, far)))
 
         server = await asyncio.start_server(serve, "127.0.0.1")
-        try:
-            yield server.sockets[0].getsockname()[1]
-        finally:
-            server.close()
-            for task in [*tasks]:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        yield server.sockets[0].getsockname()[1]
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @pytest.fixture
@@ -164,9 +160,7 @@ def cut_database(request: pytest.FixtureRequest) -> Database:
 async def live(database: Database) -> list[Any]:
     """Whatever a worker writes; return what it was told."""
     ledger, hold = SpendingLedger(database, clock=lambda: NOW), database.tables.hold
-    told: list[Any] = []
-    for name in ("h1", "h2", "h3"):
-        told.append(await ledger.hold(replace(BILL, id=name), 2, UNDER))
+    told: list[Any] = [await ledger.hold(replace(BILL, id=name), 2, UNDER) for name in ("h1", "h2", "h3")]
     ledger.write(replace(BILL, id="h1", cost=0.75))
     ledger.release("h2")
     await ledger.idle()
