@@ -36,7 +36,6 @@ from scripts.standin.summaries import FIELDS, instruction
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
-    from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.planning.plan import Plan
     from open_webui_openrouter_pipe.turn.round import Answer
     from scripts.standin.state import RecordedRequest

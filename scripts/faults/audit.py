@@ -56,7 +56,7 @@ def audit(url: str, bills: list[Row], report: Report) -> None:
     """Compare the stand-in's bills with the database at this address."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
         rows: list[Row] = connection.execute(ROWS).fetchall()
-    _compare_bills(rows, {bill["id"]: bill for bill in bills}, report)
+    compare_bills(rows, {bill["id"]: bill for bill in bills}, report)
     _compare_sums(url, rows, report)
     left = fetch(url, HOLDS)[0][0]
     report.figures["holds left"] = left
@@ -78,7 +78,8 @@ def _billed(bill: Row) -> float:
     return float(bill["total_cost"] + (bill["upstream_inference_cost"] or 0))
 
 
-def _compare_bills(rows: list[Row], bills: dict[str, Row], report: Report) -> None:
+def compare_bills(rows: list[Row], bills: dict[str, Row], report: Report) -> None:
+    """Compare rows with the bills by their generations."""
     figures, violations = report.figures, report.violations
     named = defaultdict[str, list[Row]](list)
     for row in rows:

@@ -40,8 +40,10 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self._run(self._stop())
+        self._run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
     def cut(self) -> None:
         """Cut every connection; new ones are served."""
@@ -67,6 +69,11 @@ class Proxy:
         if self._server:
             self._server.close()
         self._abort_all()
+
+    async def _end(self) -> None:
+        """Wait for what is being served, whose connections are cut."""
+        if serving := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(serving)
 
     def _abort_all(self) -> None:
         for writer in self._open:
