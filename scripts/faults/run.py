@@ -128,14 +128,15 @@ def run(size: Size) -> Report:
         for thread in threads:
             thread.join()
         seconds = time.monotonic() - began
-        say(f"{turns.begun} turns in {seconds:.0f} s")
-        turns.plan += ["ask"] * len(users)  # whoever comes next finds the holds of killed workers
+        begun = turns.begun
+        say(f"{begun} turns in {seconds:.0f} s")
+        turns.plan[begun:] = ["ask"] * len(users)  # whoever comes next finds the holds of killed workers
         turns.deadline = time.monotonic() + HOLDS_SECONDS
         time.sleep(max(0.0, HOLDS_SECONDS - LATE_SECONDS))
         for user in users[: len(users) // 2 + 1]:
             threading.Thread(target=user.run, daemon=True).start()
         time.sleep(LATE_SECONDS)
-        report = Report({"turns": turns.begun, "seconds of chatting": round(seconds)})
+        report = Report({"turns": begun, "seconds of chatting": round(seconds)})
         report.figures |= {f"fault: {kind}": count for kind, count in sorted(struck.items())}
         report.figures |= dict(sorted(turns.counts.items()))
         _wait_for_holds(servers)
