@@ -149,18 +149,17 @@ class BillWriter(BatchWriter[Bill]):
                 self._renewing = asyncio.create_task(self._renew())
         return begins
 
-    async def settle(self) -> bool:
-        """Write the estimates of holds that have run out; return whether any are left. Raises StoreError."""
+    async def settle(self) -> None:
+        """Write the estimates of holds that have run out. Raises StoreError."""
         hold = self._tables.hold
         ending = sa.delete(hold).where(self._ended).returning(hold.c.estimate)
 
-        async def work(connection: AsyncConnection) -> bool:
+        async def work(connection: AsyncConnection) -> None:
             found = map(read_bill, (await connection.execute(ending)).scalars().all())
             if bills := {bill.id: bill for bill in found if bill}:
                 await self._enter(connection, bills)
-            return bool((await connection.execute(sa.select(hold.c.id).limit(1))).first())
 
-        return await self._database.run(work)
+        await self._database.run(work)
 
     async def sums(self, accounts: Sequence[str], zone: tzinfo = UTC) -> Mapping[str, AccountSums]:
         """Return what accounts have spent in a zone's day and month, and what is held. Raises StoreError."""
@@ -169,14 +168,15 @@ class BillWriter(BatchWriter[Bill]):
 
     async def _renew(self) -> None:
         """Renew what is held, and settle what has run out, as long as anybody holds anything."""
-        hold, is_left = self._tables.hold, True
-        while is_left or self._held:
+        hold, left = self._tables.hold, True
+        while left or self._held:
             await asyncio.sleep(RENEWING_SECONDS)
             try:
                 if held := sorted(self._held):
                     renewal = sa.update(hold).where(self._of_ids).values(until=self._until)
                     await self._database.change(renewal, {"ids": held})
-                is_left = await self.settle()
+                await self.settle()
+                left = bool(await self._database.fetch(sa.select(hold.c.id).limit(1)))
             except StoreError as error:
                 _log.warning("what is held is not renewed: %s", error)
 

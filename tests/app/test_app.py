@@ -136,7 +136,7 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
 
 
 async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: StandIn) -> None:
-    """Of an unsaved chat without its ids, and no task, which is sent whatever its size. What bills teach is kept."""
+    """Of an unsaved chat without its ids; a task, which is sent whatever its size, too. What bills teach is kept."""
     async with app_on(tmp_path) as app:
         new_chat = NewChat(app, standin)
         chat = new_chat()
@@ -147,13 +147,16 @@ async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: S
     async with app_on(tmp_path) as app:
         found = await audit_of(app)
         known = await StoredCalibrations(app.worker.host.database).find(MODEL)
-    billed = [(response.usage or {})["input_tokens"] for response in standin.responses[:3]]
-    assert ([record.input_tokens for record in found], len(standin.responses)) == (billed, 4)
-    assert [(record.user_id, record.chat_id, record.message_id) for record in found] == [
+    billed = [("answer", (response.usage or {})["input_tokens"]) for response in standin.responses[:3]]
+    refused = [("task", 0), ("failure", 0)]
+    assert [(record.purpose, record.input_tokens) for record in found] == billed + refused
+    assert len(standin.responses) == 4
+    assert [(record.user_id, record.chat_id, record.message_id) for record in found[:3]] == [
         ("ada", chat.chat_id, "message-1"),
         ("ada", chat.chat_id, "message-3"),
         ("ada", "", ""),
     ]
+    assert [(record.user_id, record.message_id) for record in found[3:]] == [("ada", ""), ("", "")]
     assert known
     assert known.bills > 0
     body, key = standin.responses[0].body, cache_key(b"secret", "ada", chat.chat_id)
