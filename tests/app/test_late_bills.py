@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from tests.app.chat import Chat, app_on, settings
@@ -81,6 +82,46 @@ async def test_an_estimate_is_replaced_by_the_bill(
     spent = await app.worker.own.ledger.of_chat("ada", chat.chat_id)
     assert spent.requests == 1
     assert spent.cost == pytest.approx(true.cost)
+
+
+class Cutting(httpx.AsyncHTTPTransport):
+    """The network, on which the first answer is cut right behind its headers."""
+
+    was_cut = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        if request.method == "GET" or self.was_cut:
+            return response
+        self.was_cut = True
+        await response.aclose()
+        return httpx.Response(200, headers=response.headers, stream=Cut())
+
+
+class Cut(httpx.AsyncByteStream):
+    """Bytes that do not come."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        raise httpx.ReadError("cut")
+        yield b""
+
+
+async def test_an_attempt_that_nothing_came_of_has_a_row_once_it_was_billed(
+    tmp_path: Path, standin: StandIn
+) -> None:
+    """The answer that is asked for again has its own; together they are what the stand-in has billed."""
+    async with app_on(tmp_path, Cutting()) as app:
+        app.worker.own.late_bills.waits_seconds = (0.05,) * 1000
+        chat = Chat(app, settings(standin))
+        await chat.ask("[[standin: deltas=5]] [[standin: delay=0 first=0.5]]")
+        assert len(await rows_of(app)) == 1
+        standin.advance(60)
+        while len(rows := await rows_of(app)) < 2:  # noqa: ASYNC110 - what is awaited knows no event
+            await asyncio.sleep(0.05)
+        costs = {row.generation: row.cost for row in rows}
+        assert costs == {name: pytest.approx(bill["total_cost"]) for name, bill in standin.bills.items()}
+        assert not any(row.estimated for row in rows)
+        assert (await app.worker.own.ledger.of_chat("ada", chat.chat_id)).requests == 2
 
 
 async def test_an_answer_with_its_bill_is_not_asked_for(app: App, standin: StandIn) -> None:
