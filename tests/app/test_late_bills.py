@@ -102,7 +102,8 @@ class Cut(httpx.AsyncByteStream):
     """Bytes that do not come."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        raise httpx.ReadError("cut")
+        for error in (httpx.ReadError("cut"),):
+            raise error
         yield b""
 
 
