@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import re
 from contextlib import aclosing
@@ -542,9 +543,18 @@ async def test_giving_up_a_warm_cache_is_asked_about(user: User, standin: StandI
     ),
 )
 async def test_limits_are_kept_and_said_once(
-    user: User, standin: StandIn, *, spent: dict[str, float], role: str, valves: Any, line: str, sent: Any
+    user: User,
+    standin: StandIn,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    spent: dict[str, float],
+    role: str,
+    valves: Any,
+    line: str,
+    sent: Any,
 ) -> None:
     """At one nothing is sent, and a task gets nothing; near it there may be a cheaper path. Later all goes on."""
+    caplog.set_level(logging.INFO)
     user.world.groups, user.role = [Group("g1", "Students")], role
     user.in_zone("Europe/Berlin")
     for account, amount in spent.items():
@@ -559,6 +569,7 @@ async def test_limits_are_kept_and_said_once(
     else:
         assert [type(each) for each in await user.title()] == [ResponseFinished]
         assert standin.responses == []
+        assert [each.levelname for each in caplog.records if "limit" in each.message] == ["INFO"]
         user.world.seconds += 3 * 86_400
         user.messages.clear()
     assert await user.lines("two", **valves) == []

@@ -178,9 +178,12 @@ def estimate(name: str, cost: float = 0.25) -> Bill:
 async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     """And so does a release, at no cost; who asks again and again holds once."""
     ledger = ledger_at(database)
+    for _ in range(2):
+        assert await ledger.hold(estimate("h0"), 5, UNDER) is True
+    ledger.release("h0")
+    await ledger.idle()
     assert await ledger.hold(estimate("h1"), 1.5, UNDER) is True
     assert await ledger.sums(["user:ada"]) == {"user:ada": AccountSums(held=1.5)}
-    assert await ledger.hold(estimate("h2"), 0.125, UNDER) is True
     assert await ledger.hold(estimate("h2"), 0.125, UNDER) is True
     assert await ledger.hold(estimate("h3"), 0.5, UNDER) is True
     assert await ledger.hold(estimate("h4"), 0.1, UNDER) is False
@@ -286,8 +289,11 @@ async def test_a_release_keeps_a_late_hold_from_counting(database: Database) -> 
     assert await late.hold(estimate("h1"), 0.5, UNDER) is True
     await run_out(database)
     await ledger.settle()
+    assert await late.hold(estimate("h2"), 0.5, UNDER) is True
+    ledger.release("h2")
+    await ledger.idle()
     assert await database.fetch(sa.select(database.tables.hold)) == []
-    assert await rows(database) == {"h1": (0.0, False)}
+    assert await rows(database) == dict.fromkeys(["h1", "h2"], (0.0, False))
     await added_up(database)
 
 

@@ -151,8 +151,9 @@ async def cut_postgres(
             yield found
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
+@pytest.fixture
 def cut_database(request: pytest.FixtureRequest) -> Database:
+    """The database of the test's own choice."""
     found: Database = request.getfixturevalue(f"cut_{request.param}")
     return found
 
@@ -209,7 +210,17 @@ async def everything(database: Database) -> dict[str, list[Any]]:
     return found
 
 
-@pytest.mark.parametrize("moment", ["before", "inside", "after"])
+@pytest.mark.parametrize(
+    ("cut_database", "moment"),
+    [
+        ("sqlite", "before"),
+        ("sqlite", "inside"),
+        pytest.param("postgres", "before", marks=pytest.mark.servers),
+        pytest.param("postgres", "inside", marks=pytest.mark.servers),
+        pytest.param("postgres", "after", marks=pytest.mark.servers),
+    ],
+    indirect=["cut_database"],
+)
 async def test_whatever_is_cut_all_is_written_once(
     cut_database: Database, cuts: Cuts, moment: Moment
 ) -> None:

@@ -167,6 +167,7 @@ def test_an_event_loop_that_ends_waits_for_what_gathers() -> None:
                 begun.set()
                 await asyncio.Event().wait()
             finally:
+                await asyncio.sleep(0)
                 writer.write(2)
 
         answering = asyncio.create_task(answer())
