@@ -28,6 +28,7 @@ from .media.library import MediaLibrary
 from .money.limits import find_zone
 from .money.prices import NO_PRICES
 from .openrouter import controls
+from .openrouter.client import OpenRouterClient
 from .openrouter.controls import cheapest_lifetime
 from .openrouter.recordings import Recording
 from .openrouter.request import Composer, identity_parameters
@@ -37,7 +38,7 @@ from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
-from .ports import Model, Notice, Responses, Show, name_of
+from .ports import Generations, Model, Notice, Responses, Show, name_of
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
 from .turn.admission import Away
@@ -73,7 +74,8 @@ class Assembly:
         stores = await worker.stores(settings.store)
         composer = await self._composer()
         models = [self.permitted.find(model_id) for model_id in composer.model_ids]
-        spending = self._spending(composer, models)
+        client = self._client(composer)
+        spending = self._spending(composer, models, client)
         fitter = self._fitter(composer, models, spending, stores)
         # Of a task, and of a caller without a page, nothing is kept, and they find what is durable.
         store, persistence = stores.durable, replace(NO_PERSISTENCE, within_turn=call.task is None)
@@ -86,7 +88,7 @@ class Assembly:
             running = stores.running if call.in_chat else stores.of_one_call()
             store = RunningReasoning(store, running, call.user_message_id or call.message_id)
         ports = Ports(
-            responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self._show_once),
+            responses=self._responses(client, retry_seconds=settings.retry_seconds, show=self._show_once),
             requests=composer,
             store=store,
             new_id=generate_item_id,
@@ -202,7 +204,9 @@ class Assembly:
         named = [(day, name_of(model, self.permitted.find), cost) for day, model, cost in days]
         return ChatCost(await own.ledger.of_chat(*owner), named, *spending.next_cost())
 
-    def _spending(self, composer: Composer, models: Sequence[Model | None]) -> Spending:
+    def _spending(
+        self, composer: Composer, models: Sequence[Model | None], generations: Generations
+    ) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
         call, settings = self.permitted.call, self.permitted.settings
         names_costs = settings.names_costs(in_arena=call.in_arena)
@@ -217,23 +221,30 @@ class Assembly:
             call.time_zone,
             CostCeiling(models, self.permitted.offered, composer.most_searches),
             find=self.permitted.find,
+            generations=generations,
             purpose="task" if call.task else "answer",
         )
 
-    def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
-        """What answers the requests of the call: with the user's own key, if there is one.
-
-        It asks again where that helps; `show` gets the lines about it.
-        """
+    def _client(self, composer: Composer) -> OpenRouterClient:
+        """What sends requests of the call, with the user's own key if there is one."""
         settings, switched = self.permitted.settings.client, self.permitted.settings.controls
         has_tools = bool(without_tools(composer.tools)) and self.permitted.call.task is None
         own_key = switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key
         own = replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
-        client = self.worker.client(own, self.recording)
-        call, task = self.permitted.call, self.permitted.call.task
-        attempt = partial(self.worker.breaker.attempt, own.base_url, user_id=call.user_id)
+        return self.worker.client(own, self.recording)
+
+    def _responses(
+        self, client: OpenRouterClient, *, retry_seconds: float, show: Show | None = None
+    ) -> Responses:
+        """What answers the requests of the call: it asks again where that helps; `show` gets the lines about it."""
+        call, task, address = (
+            self.permitted.call,
+            self.permitted.call.task,
+            self.permitted.settings.client.base_url,
+        )
+        attempt = partial(self.worker.breaker.attempt, address, user_id=call.user_id)
         responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show, attempt=attempt)
         return responses if task is None or is_answer(task) else TaskResponses(responses)
 
@@ -351,7 +362,7 @@ class Assembly:
             own_model.prices if own_model else NO_PRICES,
         )
         return SummaryWriter(
-            self._responses(composer, retry_seconds=0.0),  # it has attempts of its own
+            self._responses(self._client(composer), retry_seconds=0.0),  # it has attempts of its own
             suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,

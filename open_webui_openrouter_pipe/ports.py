@@ -419,6 +419,16 @@ class Responses(Protocol):
         """Turn a failure that arrived inside a stream into the error tree's error."""
 
 
+class Generations(Protocol):
+    """What OpenRouter calls the responses of one call of the host, and what it says of their bills."""
+
+    named: list[str]
+    """The ids of the responses that have begun, in their order; "" where one has none."""
+
+    async def usage_of(self, generation: str) -> Usage | None:
+        """Return what a generation was billed, None where that is not said. Raises the error tree's errors."""
+
+
 class Ledger(Protocol):
     """What all requests have cost, by chat and by account; the same for all workers."""
 

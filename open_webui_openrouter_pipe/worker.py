@@ -45,6 +45,7 @@ from .store.tokenizer import LocalTokenizer
 from .turn.admission import Admission
 from .turn.bill import SpendingServices
 from .turn.fit import PlannerServices
+from .turn.late_bills import LateBills
 from .turn.memory import Memory
 from .turn.recorder import generate_item_id
 from .turn.summaries import SummarizerState
@@ -145,6 +146,7 @@ class OwnedResources:
         self.http = open_client(transport, has_proxy=has_proxy())
         self.calibrations = StoredCalibrations(database)
         self.ledger = SpendingLedger(database, clock=lambda: int(clock()))
+        self.late_bills = LateBills(self.start)
         self.tasks: set[asyncio.Task[None]] = set()
         cache = host.cache_folder
         self.recordings = Recordings(cache / _CATALOGUE_FOLDER / FOLDER if cache else None)
@@ -159,6 +161,7 @@ class OwnedResources:
 
     async def aclose(self) -> None:
         """Stop what runs and close what is open."""
+        self.late_bills.close()
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -184,7 +187,7 @@ class Worker:
             generate_item_id,
             self.memory,
         )
-        self.spending = SpendingServices(self.own.ledger, self.planner, host.groups)
+        self.spending = SpendingServices(self.own.ledger, self.planner, host.groups, self.own.late_bills)
         self.summarizer_state = SummarizerState(start=self.own.start, clock=self.loop.time)
         self.unsaved_summaries = MemorySummaries()
         self._rows: RowStore = SqlRows(host.database)

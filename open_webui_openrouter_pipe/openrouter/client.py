@@ -31,7 +31,15 @@ from ..errors import (
     TooBusy,
 )
 from ..ports import Event, RequestBody
-from ..responses.effects import Decoder, is_delta, join_deltas, parse_event, terminal_event
+from ..responses.effects import (
+    Decoder,
+    Usage,
+    is_delta,
+    join_deltas,
+    parse_event,
+    read_generation,
+    terminal_event,
+)
 from ..responses.failure import Failure, read_failure
 from ..responses.values import as_generation_id, read_json
 from ..words.lines import admin_notice, notice
@@ -79,11 +87,12 @@ class ClientSettings:
 
 
 class OpenRouterClient:
-    """The port `Responses` over HTTP, and plain GETs for the catalogue and the account."""
+    """The ports `Responses` and `Generations` over HTTP, and plain GETs for the catalogue and the account."""
 
     def __init__(self, http: httpx.AsyncClient, settings: ClientSettings) -> None:
         self._http = http
         self._settings = settings
+        self.named = list[str]()
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
@@ -128,6 +137,10 @@ class OpenRouterClient:
                 await sleep(wait_seconds)
         return await self._json(request)
 
+    async def usage_of(self, generation: str) -> Usage | None:
+        """Return what a generation was billed, None where that is not said; until it was recorded, it is not found."""
+        return read_generation(await self.get(f"/generation?id={quote(generation, safe='')}"))
+
     # --- one attempt
 
     async def _request(self, path: str, body: RequestBody | None = None) -> httpx.Request:
@@ -149,6 +162,8 @@ class OpenRouterClient:
         generation = _generation(response) or "unnamed"
         _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
         if response.status_code == httpx.codes.OK:
+            if request.method == "POST":
+                self.named.append(_generation(response))
             return response
         try:
             text = await _error_text(response)

@@ -301,6 +301,28 @@ def read_usage(wire: Any, *, is_byok: bool = False) -> Usage | None:
     )
 
 
+def read_generation(wire: Mapping[str, Any]) -> Usage | None:
+    """Read what a generation was billed, which is told some time after its end; None where no cost is named.
+
+    Source of the form: `GET /generation` of OpenRouter's API; `upstream_inference_cost` is told with a provider's own
+    key alone.
+    """
+    told = as_object(wire.get("data"))
+    if as_number(told.get("total_cost")) is None:
+        return None
+    return read_usage(
+        {
+            "input_tokens": told.get("native_tokens_prompt"),
+            "input_tokens_details": {"cached_tokens": told.get("native_tokens_cached")},
+            "output_tokens": told.get("native_tokens_completion"),
+            "output_tokens_details": {"reasoning_tokens": told.get("native_tokens_reasoning")},
+            "cost": told["total_cost"],
+            "cost_details": told,
+            "is_byok": told.get("is_byok"),
+        }
+    )
+
+
 def read_served(event: Mapping[str, Any]) -> Served:
     """Read who answered from a terminal event, or from the whole object of a response.
 

@@ -58,6 +58,7 @@ from ..planning.plan import Plan
 from ..ports import (
     AnswerCost,
     FindModel,
+    Generations,
     Ledger,
     Model,
     Notice,
@@ -72,6 +73,7 @@ from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import notice
 from .admission import Away
 from .fit import PlannerServices, about
+from .late_bills import LateBills
 from .round import Answer
 
 HELD_OUTPUT_TOKENS: Final = 16_384
@@ -232,6 +234,7 @@ class SpendingServices:
     ledger: Ledger
     planner: PlannerServices
     groups: Callable[[str], Awaitable[Sequence[Group]]]
+    late: LateBills
     turns: ContentCache[AnswerCost] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_CHATS))
     """By message."""
 
@@ -323,12 +326,15 @@ class Spending:
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
     find: FindModel = lambda _: None
+    generations: Generations | None = None
     purpose: Purpose = "answer"
     sent: LastRequest = field(init=False)
     """The last request that was opened, with what its input was expected to be billed as."""
     _found: FoundBreak | None = field(default=None, init=False)
     _bill: Bill = field(default_factory=Bill, init=False)
     """What the last request that was opened costs if nothing more is known."""
+    _named: int = field(default=0, init=False)
+    """How many responses had begun before the request."""
     _message: str = field(init=False)
     """The message's name among all of its user."""
     _key: bytes = field(init=False)
@@ -365,6 +371,7 @@ class Spending:
         if self.payer.under:
             await self._take_hold(request.body, notify)
         self.sent = replace(sent, sent_seconds=memory.clock())
+        self._named = len(self.generations.named) if self.generations else 0
 
     def close(self, plan: Plan, answer: Answer) -> None:
         """Have the bill written; where none came, for what was sent and received by then."""
@@ -376,27 +383,36 @@ class Spending:
         if usage is not None and origin.chat_id:
             billed = replace(sent, usage=usage, was_read_once=answer.was_read_once)
             services.planner.memory.keep(origin.user_id, origin.chat_id, billed, found, expected_tokens)
-        if usage is None and (answer.was_stopped or answer.first_seconds is not None):
+        names = self.generations.named[self._named :] if self.generations else []
+        was_cut = bool(names) and answer.end is None
+        if usage is None and (answer.was_stopped or answer.first_seconds is not None or was_cut):
             usage = replace(sent.usage, output_tokens=answer.characters // CHARACTERS_PER_TOKEN)
         so_far = self.cost_so_far(answer, usage)
         if origin.message_id:
             self.services.turns.put(self._key, so_far)
+        for name in names if usage is None else names[:-1]:  # attempts that nothing came of
+            lost = self._priced(plan, Usage(), services.planner.new_id())
+            self._ask_later(replace(lost, generation=name))
         bill = self._priced(plan, usage or Usage(), self._bill.id)
         if usage is None:
             bill = replace(bill, requests=0)
         else:
+            told, total = answer.usage, so_far.last
             bill = replace(
                 bill,
-                cost=so_far.last.cost,
-                provider_cost=so_far.last.provider_cost,
+                cost=total.cost,
+                provider_cost=total.provider_cost,
                 break_position=found.position if found else "",
                 break_cause=found.cause if found else "",
                 lost_tokens=found.lost_tokens if found else 0,
                 lost_cost=found.lost_cost if found else 0.0,
                 expected_cached_tokens=expected_tokens,
-                estimated=answer.usage is None,
+                generation=names[-1] if names else "",
+                estimated=told is None or (total.is_billed and not told.is_billed),
             )
         services.ledger.write(bill)
+        if bill.estimated:
+            self._ask_later(bill)
 
     def _of_call(self, bill: Bill) -> Bill:
         """The bill with whose it is."""
@@ -410,23 +426,20 @@ class Spending:
 
     def _priced(self, plan: Plan, usage: Usage, row_id: str) -> Bill:
         """The bill of the last request, by the list of prices."""
-        sent = self.sent
-        cost = sent.cost_of(usage, sent.sent_seconds)
-        scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
-        whole = Usage(round(plan.tokens_before * scale))
-        return replace(
-            self._of_call(sent_bill(plan)),
-            id=row_id,
-            purpose=self.purpose,
-            created=int(sent.sent_seconds),
-            cost=cost.total,
-            input_tokens=usage.input_tokens,
-            cached_tokens=usage.cached_tokens,
-            output_tokens=usage.output_tokens,
-            input_cost=cost.input,
-            read_cost=cost.read,
-            saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
-        )
+        bill = self._of_call(sent_bill(plan))
+        bill = replace(bill, id=row_id, purpose=self.purpose, created=int(self.sent.sent_seconds))
+        return _with_usage(bill, self.sent, usage)
+
+    def _ask_later(self, bill: Bill) -> None:
+        """Have what a generation was really billed written, once that is known."""
+        sent, write = self.sent, self.services.ledger.write
+
+        def correct(usage: Usage) -> None:
+            told = replace(_with_usage(bill, sent, usage), estimated=False)
+            write(replace(told, cost=usage.cost, provider_cost=usage.provider_cost))
+
+        if self.generations:
+            self.services.late.ask(self.generations, bill.generation, correct)
 
     def _answered_by(self, model_id: str) -> LastRequest:
         """The request at the prices of the model that has answered it, "" for the one that was asked."""
@@ -445,7 +458,8 @@ class Spending:
         if usage is None:
             return earlier
         sent, now = self._answered_by(answer.served.other_model), asyncio.get_running_loop().time()
-        has_failed = isinstance(answer.end, ResponseFailed)  # it costs what its bill says alone
+        # a failure costs what its bill says alone; without one, what was written until then
+        has_failed = isinstance(answer.end, ResponseFailed) and answer.usage is not None
         total = paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
         usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
         since = earlier.waits_since or answer.began_seconds or now
@@ -612,6 +626,23 @@ class Spending:
         if state and state.is_reached:
             raise SpendingLimitReached(services.limit_line("limit_reached", state, self.zone))
         return False
+
+
+def _with_usage(bill: Bill, sent: LastRequest, usage: Usage) -> Bill:
+    """Return the bill of a request of which so much was used, by the list of prices."""
+    cost = sent.cost_of(usage, sent.sent_seconds)
+    scale = usage.input_tokens / bill.tokens_sent if bill.tokens_sent else 1.0
+    whole = Usage(round(bill.tokens_before * scale))
+    return replace(
+        bill,
+        cost=cost.total,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        input_cost=cost.input,
+        read_cost=cost.read,
+        saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
+    )
 
 
 def answer_key(origin: RequestOrigin) -> bytes:

@@ -214,15 +214,15 @@ class OpenWebUI:
         return self._address.url
 
     @property
-    def pid(self) -> int:
-        """The process id of the running server."""
-        assert self._program
-        return self._program.pid
-
-    @property
     def log(self) -> Path:
         """The server's own log."""
         return self.data / "open-webui.log"
+
+    @property
+    def pid(self) -> int:
+        """The process that was started, whose children serve where there are several workers; it must run."""
+        assert self._program is not None
+        return self._program.pid
 
     def start(self) -> None:
         """Start it and wait until it answers. Starting twice does no harm."""
