@@ -7,7 +7,7 @@ became. What the host added for this one request (see `additions`) stands direct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, cast
@@ -155,11 +155,14 @@ class _Preparation:
     def prepare(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries of a turn as they are to be built."""
         kept: list[Entry] = []
+        call_ids: set[str] | None = None
         for entry in entries:
             if isinstance(entry, ArtifactRef):
                 kept += [entry] if self._is_first(entry) else ()
             elif isinstance(entry, AssistantText):
-                for part in self._parts(entry, entries):
+                if call_ids is None and not entry.in_code and "<details" in entry.text:
+                    call_ids = self._call_ids(entries)
+                for part in self._parts(entry, call_ids or ()):
                     if not isinstance(part, ArtifactRef) or self._is_first(part):
                         kept.append(part)
             elif isinstance(entry, Instruction):
@@ -180,7 +183,7 @@ class _Preparation:
         self._seen.add(marked.ulid)
         return True
 
-    def _parts(self, entry: AssistantText, entries: Iterable[Entry]) -> Iterable[Entry]:
+    def _parts(self, entry: AssistantText, call_ids: Container[str]) -> Iterable[Entry]:
         """What reads like a marker in code is one if there is such an artifact.
 
         So is a block of a call that was left as text: it is a call if an artifact of the turn is that call.
@@ -190,14 +193,18 @@ class _Preparation:
             return split_at_markers(entry.text, entry.origin, entry.phase, known)
         if not ("<" in entry.text and "<details" in entry.text):
             return (entry,)
-        call_ids = set()
-        for other in entries:
-            loaded: Any = self.artifacts.get(other.ulid) if isinstance(other, ArtifactRef) else None
+        return split_at_folds(entry.text, entry.origin, entry.phase, call_ids.__contains__)
+
+    def _call_ids(self, entries: Iterable[Entry]) -> set[str]:
+        """The ids of the calls among the artifacts of a turn."""
+        found = set()
+        for entry in entries:
+            loaded: Any = self.artifacts.get(entry.ulid) if isinstance(entry, ArtifactRef) else None
             if loaded is not None and not isinstance(loaded, MissingArtifact):
                 item = as_object(loaded if isinstance(loaded, dict) else loaded.item)
                 if kind_of(as_text(item.get("type"))).output:
-                    call_ids.add(read_call_id(item.get("call_id")))
-        return split_at_folds(entry.text, entry.origin, entry.phase, call_ids.__contains__)
+                    found.add(read_call_id(item.get("call_id")))
+        return found
 
     def _instruction(self, entry: Instruction) -> list[Entry]:
         """Keep what stays in front, gather the summaries and what changes from question to question."""
