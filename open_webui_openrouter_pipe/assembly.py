@@ -37,7 +37,7 @@ from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
-from .ports import Model, Notice, Responses, Show
+from .ports import Model, Notice, Responses, Show, apart
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
 from .turn.bill import CostCeiling, Spending
@@ -172,7 +172,8 @@ class Assembly:
 
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
         """What the worker and the database know of the chat's requests; without the latter, what the worker does."""
-        request = composer.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
+        build = partial(composer.build, plan.items, plan.marks, omitted_tools=plan.absent_tools)
+        request = await apart(plan.items, build)
         cached = await spending.cached_entries(plan, request)
         own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
         try:

@@ -13,7 +13,7 @@ from .host.call import Call
 from .openrouter import controls
 from .openrouter.client import require_usable
 from .openrouter.search import may_search
-from .ports import Model
+from .ports import Model, apart
 from .responses.values import as_object
 from .settings import Settings
 from .turn.bill import Payer
@@ -82,7 +82,7 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
 
 async def permit_command(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
     """A call that was refused, as far as it is a command that sends nothing; None for any other."""
-    if call.task or isinstance(call.command, Compact | None):
+    if call.task or isinstance(await apart(call.messages, lambda: call.command), Compact | None):
         return None
     listing = worker.listing(settings.client)
     offered, find = await listing.offered(settings.offer), listing.find

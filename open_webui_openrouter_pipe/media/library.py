@@ -23,7 +23,7 @@ from typing import Final, TypeAlias, cast
 
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import AttachmentBinary, AttachmentDamaged, AttachmentUnavailable
-from ..ports import Downloads, FileContent, Files, FilledItems, Model
+from ..ports import Downloads, FileContent, Files, FilledItems, Model, apart
 from ..responses.items import NOT_IN_OUTPUTS, Item, Modality, is_message
 from ..responses.values import base64_of, clean_text, decode, host_file_id, host_file_path
 from ..words.lines import notice
@@ -148,16 +148,17 @@ class MediaLibrary:
 
     async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
         """Replace references by content, and what the model does not read by a note; never raises."""
-        attachments = find_attachments(items, turns)
+        attachments = await apart(items, partial(find_attachments, items, turns))
         if not attachments:
             return FilledItems(items)
         choose_with = partial(choose, attachments, turns[-1], self.settings, self.model)
-        sources = {each.source for each in choose_with({}).sent if each.is_reference}
+        first = await apart(items, partial(choose_with, {}))
+        sources = {each.source for each in first.sent if each.is_reference}
         unknown = {source for source in sources if self.encoded.size_bytes(self.user_id, source) is None}
         read = await self._read_all(unknown)
         sizes_bytes = {each.source: len(each.source) * 3 // 4 for each in attachments}  # with its padding
         sizes_bytes |= {source: self.encoded.size_bytes(self.user_id, source) or 0 for source in sources}
-        chosen = choose_with(sizes_bytes)
+        chosen = await apart(items, partial(choose_with, sizes_bytes))
         shown = {each.source for each in chosen.sent if each.is_reference}
         read = {**read, **await self._read_all(shown - unknown)}
         return await asyncio.to_thread(self._filled, items, chosen, read)
