@@ -52,8 +52,6 @@ from tests.support.shapes import ARTIFACTS, MARKED, MODEL, SHAPES, joined, messa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.summaries.segments import Segment
-    from open_webui_openrouter_pipe.summaries.summary import Summary
     from tests.support.shapes import Shape
 
 STEP = 4
@@ -61,7 +59,7 @@ STEP = 4
 MAX_GROWTH = 5.0
 SMALLEST = 30
 """Things; four times as many are enough for a square to show beside what each of them costs."""
-LEAST_INSTRUCTIONS = 20_000
+LEAST_INSTRUCTIONS = 30_000
 """Where less is done, nothing follows."""
 MANY = 1_000
 """Things of which processor time is measured, and what is not worth looking at."""
@@ -197,7 +195,7 @@ def memory(count: int, stage: Stages) -> None:
     async def keep() -> None:
         running, seen = RunningRows(), SeenOnce()
         for number in range(count):
-            of_user = replace(row(number), user_id=f"user {number}", chat_id=f"chat {number}")
+            of_user = row(number, user_id=f"user {number}", chat_id=f"chat {number}")
             await running.put([of_user])
             await running.load(of_user.user_id, [of_user.id])
             seen.add(of_user.user_id, [of_user.chat_id])
@@ -212,7 +210,7 @@ def summaries(count: int, stage: Stages) -> None:
         [user("Why? " * 300), {"role": "assistant", "content": "So. " * 700}] for _ in range(count)
     )
     conversation = build_input(read_history([*messages, user("Why?")]), {}, Options(MODEL)).conversation()
-    counter, caches, known = TokenCounter(ContentCache()), PlanCaches(), dict[Segment, Summary]()
+    counter, caches, known = TokenCounter(ContentCache()), PlanCaches(), dict[Any, Any]()
     fit = partial(plan, conversation, WHOLE, model=replace(SMALL, window_tokens=8_000), counter=counter)
     for _ in range(3):
         wanted = fit(caches=caches, summaries=AvailableSummaries(known, "request")).required_summaries

@@ -8,6 +8,7 @@ The bytes are the same.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 import httpx
 
-from ..ports import RequestBody, apart, is_large
+from ..ports import RequestBody, is_large
 from ..responses.values import mend_text
 
 _SHORT_BYTES: Final = 64 * 1024
@@ -50,7 +51,9 @@ async def encode_body(body: RequestBody) -> EncodedBody:
 
     What neither JSON nor UTF-8 can hold, NaN and half surrogates, is omitted or replaced.
     """
-    return EncodedBody(await apart(body, lambda: [*_joined(_pieces(body))]))
+    if not is_large(body):
+        return EncodedBody([_encoded(body)])
+    return EncodedBody(await asyncio.to_thread(lambda: [*_joined(_pieces(body))]))
 
 
 def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..errors import SealBroken, StoreError
 from ..history.artifacts import MissingArtifact
-from ..ports import Artifact, ArtifactStore, LoadedArtifacts
+from ..ports import Artifact, ArtifactStore, LoadedArtifacts, apart
 from ..responses.values import as_object, as_text
 from .database import epoch_seconds
 from .schema import SealedRow
@@ -50,7 +50,7 @@ class SealedArtifacts:
         now = epoch_seconds()
         sealed: list[SealedRow] = []
         for artifact in artifacts:
-            data = encode_item(_payload(artifact))
+            data = await apart(artifact.item, partial(encode_item, _payload(artifact)))
             work = partial(seal, artifact, data, self._keyring, now=now)
             sealed.append(await asyncio.to_thread(work) if len(data) > _SLICE_BYTES else work())
         if sealed:

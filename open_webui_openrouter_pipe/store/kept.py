@@ -10,11 +10,12 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from ..conversation.conversation import ContentCache
 from ..errors import SealBroken, StoreError
-from ..ports import KeptPrompt, RequestOrigin, StoredSummary
+from ..ports import KeptPrompt, RequestOrigin, StoredSummary, apart
 from ..summaries.segments import Segment
 from ..summaries.summary import Summary
 from .beside import Leases
@@ -202,7 +203,8 @@ class SealedPrompts:
         """
         now = self._rows.clock()
         row = PromptRow(*_prompt_key(origin), *UNSEALED, created=now, last_used=now)
-        data = encode_item({"text": prompt.text, "template": prompt.template})
+        fields = {"text": prompt.text, "template": prompt.template}
+        data = await apart(fields, partial(encode_item, fields))
         new = seal_row(row, data, self._keyring, limit_bytes=MAX_PROMPT_BYTES)
         if instead_of is None and await self._rows.add(new, instead_of=None):
             return prompt

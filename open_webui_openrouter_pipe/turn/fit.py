@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, TypeVar
 
 from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
@@ -33,6 +33,9 @@ from ..words.lines import notice
 from .memory import Memory
 from .round import Answer
 from .summaries import Summarizer, SummaryBatch
+
+LARGE_ITEMS: Final = 2_000
+"""So many are large, whatever they hold."""
 
 NOTABLE_TOOL_TOKENS: Final = 2_000
 """From here on an administrator is told what the host's built-in tools take."""
@@ -272,7 +275,8 @@ class Fitter:
         self._counter = counter = self._counter or await self.services.counter(self.terms.model.id)
         call = partial(work, conversation, self.terms.settings, model=model, counter=counter)
         of_turns = chain.from_iterable(turn.entries for turn in conversation.turns)
-        items = [entry.item for entry in (*conversation.instructions, *conversation.volatile, *of_turns)]
+        entries = chain(conversation.instructions, conversation.volatile, of_turns)
+        items = [entry.item for entry in islice(entries, LARGE_ITEMS)]
         return await apart(items, call)
 
 
