@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -362,7 +362,7 @@ def model_row(number: int) -> dict[str, Any]:
     }
 
 
-Way = Callable[[int, Stages], None] if TYPE_CHECKING else Any
+Way: TypeAlias = "Callable[[int, Stages], None]"
 
 
 def _send(
@@ -371,13 +371,17 @@ def _send(
     request(make(count), stored, terms, stage)
 
 
+def _receive(make: Callable[[int], list[dict[str, Any]]], count: int, stage: Stages) -> None:
+    stream(make(count), stage)
+
+
 def _ways() -> Iterator[tuple[str, Way]]:
     """Yield each thing on each of its ways, by a name."""
     for name, make in SHAPES.items():
         for kind in ARTIFACTS if name in MARKED else ("missing",):
             yield f"{name}, {kind}" if name in MARKED else name, partial(_send, make, ARTIFACTS[kind])
     for name, make in STREAMS.items():
-        yield f"stream of {name}", lambda count, stage, make=make: stream(make(count), stage)
+        yield f"stream of {name}", partial(_receive, make)
     yield "tools", lambda count, stage: tools([*map(tool, range(count))], stage)
     yield "properties of a tool", lambda count, stage: tools([tool(1, count)], stage)
     yield "models", lambda count, stage: catalogue([*map(model_row, range(count))], stage)
@@ -387,7 +391,7 @@ def _ways() -> Iterator[tuple[str, Way]]:
     yield "markers of a stored answer", cleaning
 
 
-WAYS = dict(_ways())
+WAYS: Mapping[str, Way] = dict(_ways())
 
 
 def too_fast(way: Way) -> dict[str, tuple[float, float]]:
@@ -408,7 +412,7 @@ def test_work_grows_with_the_number(name: str) -> None:
     assert too_fast(WAYS[name]) == {}
 
 
-CROWDED_WAYS = {
+CROWDED_WAYS: Mapping[str, Way] = {
     f"{name}, {how}": partial(_send, SHAPES[name], ARTIFACTS["missing"], terms=terms)
     for name in ("users in a row", "turns", "commands", "rounds", "calls", "pictures in a row")
     for how, terms in CROWDED.items()

@@ -221,7 +221,7 @@ def _stored(make: Callable[[int], Any]) -> Callable[[Sequence[str]], Mapping[str
 def _call_or_output(number: int) -> LoadedArtifact:
     kind = ("function_call", "function_call_output")[number % 2]
     fields = {"name": "look", "arguments": "{}"} if number % 2 == 0 else {"output": "found"}
-    return LoadedArtifact({"type": kind, "call_id": f"k{number // 2}", **fields}, MODEL)  # type: ignore[typeddict-item,arg-type]
+    return LoadedArtifact({"type": kind, "call_id": f"k{number // 2}", **fields}, MODEL)  # type: ignore[arg-type]
 
 
 def _call_or_lost_output(number: int) -> LoadedArtifact | MissingArtifact:
