@@ -37,9 +37,10 @@ from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
-from .ports import Model, Notice, Responses, Show, apart
+from .ports import Model, Notice, Responses, Show
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
+from .threads import apart
 from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner

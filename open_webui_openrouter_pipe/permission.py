@@ -13,9 +13,10 @@ from .host.call import Call
 from .openrouter import controls
 from .openrouter.client import require_usable
 from .openrouter.search import may_search
-from .ports import Model, apart
+from .ports import Model
 from .responses.values import as_object
 from .settings import Settings
+from .threads import apart
 from .turn.bill import Payer
 from .turn.recorder import Persistence
 from .words.lines import notice

@@ -5,12 +5,11 @@ The adapters implement these, and `app` chooses the implementations. Methods rai
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date, tzinfo
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias
 
 from .conversation.budget import Calibration
 from .conversation.conversation import ContentCache, cache_key
@@ -347,32 +346,6 @@ class Pauses:
         doublings = min(failures - self._to_pause, 10)
         seconds = min(self._first_seconds * 2.0**doublings, self._longest_seconds) if doublings >= 0 else 0.0
         self._failed.put(cache_key(name), (failures, self._clock() + seconds))
-
-
-LARGE_CHARACTERS: Final = 200_000
-"""From here on work on a value takes longer than the event loop may wait (about 10 ms)."""
-MEMBER_CHARACTERS: Final = 150
-"""What looking at a member of a list or an object takes, in characters of a text."""
-
-_Result = TypeVar("_Result")
-
-
-def is_large(value: object) -> bool:
-    """Return whether work on a JSON value may take so long that others notice it; looks no further than it must."""
-    waiting, characters = [value], 0
-    while waiting:
-        each = waiting.pop()
-        inner: Iterable[object] = each if isinstance(each, list | tuple) else ()
-        waiting += each.values() if isinstance(each, Mapping) else inner
-        characters += MEMBER_CHARACTERS + (len(each) if isinstance(each, str) else 0)
-        if characters + MEMBER_CHARACTERS * len(waiting) > LARGE_CHARACTERS:
-            return True
-    return False
-
-
-async def apart(value: object, work: Callable[[], _Result]) -> _Result:
-    """Do work on a JSON value: in a thread where the value is large, and otherwise at once."""
-    return await asyncio.to_thread(work) if is_large(value) else work()
 
 
 class Requests(Protocol):

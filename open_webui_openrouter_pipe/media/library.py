@@ -23,9 +23,10 @@ from typing import Final, TypeAlias, cast
 
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import AttachmentBinary, AttachmentDamaged, AttachmentUnavailable
-from ..ports import Downloads, FileContent, Files, FilledItems, Model, apart
+from ..ports import Downloads, FileContent, Files, FilledItems, Model
 from ..responses.items import NOT_IN_OUTPUTS, Item, Modality, is_message
 from ..responses.values import base64_of, clean_text, decode, host_file_id, host_file_path
+from ..threads import apart
 from ..words.lines import notice
 from .choice import (
     PLURALS,

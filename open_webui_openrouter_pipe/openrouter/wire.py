@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import httpx
 
-from ..ports import RequestBody, is_large
+from ..ports import RequestBody
 from ..responses.values import mend_text
+from ..threads import is_large
 
 _SHORT_BYTES: Final = 64 * 1024
 """Pieces of less are sent together."""

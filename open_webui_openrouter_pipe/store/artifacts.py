@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..errors import SealBroken, StoreError
 from ..history.artifacts import MissingArtifact
-from ..ports import Artifact, ArtifactStore, LoadedArtifacts, apart
+from ..ports import Artifact, ArtifactStore, LoadedArtifacts
 from ..responses.values import as_object, as_text
+from ..threads import apart
 from .database import epoch_seconds
 from .schema import SealedRow
 from .sealing import UNSEALED, ItemTooLarge, Keyring, decode_item, encode_item, seal_row, unpack

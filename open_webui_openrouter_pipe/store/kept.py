@@ -15,9 +15,10 @@ from typing import Final, TypeAlias
 
 from ..conversation.conversation import ContentCache
 from ..errors import SealBroken, StoreError
-from ..ports import KeptPrompt, RequestOrigin, StoredSummary, apart
+from ..ports import KeptPrompt, RequestOrigin, StoredSummary
 from ..summaries.segments import Segment
 from ..summaries.summary import Summary
+from ..threads import apart
 from .beside import Leases
 from .database import Database, epoch_seconds
 from .schema import PromptRow, SummaryRow

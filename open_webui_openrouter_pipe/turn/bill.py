@@ -65,10 +65,10 @@ from ..ports import (
     RequestBody,
     RequestOrigin,
     Show,
-    apart,
 )
 from ..responses.effects import ResponseFailed, Usage
 from ..responses.values import as_count, as_list, as_object, as_text
+from ..threads import apart
 from ..words.lines import notice
 from .admission import Away
 from .fit import PlannerServices, about

@@ -28,7 +28,8 @@ from ..planning.planner import (
     may_need_summaries,
     plan,
 )
-from ..ports import Calibrations, Encode, Notice, RequestOrigin, Show, apart
+from ..ports import Calibrations, Encode, Notice, RequestOrigin, Show
+from ..threads import apart
 from ..words.lines import notice
 from .memory import Memory
 from .round import Answer

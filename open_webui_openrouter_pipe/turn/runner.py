@@ -32,11 +32,10 @@ from ..ports import (
     LoadedArtifacts,
     Notice,
     Prompts,
-    Request,
     RequestOrigin,
-    apart,
 )
 from ..responses.items import Item
+from ..threads import apart
 from ..words.lines import notice
 from .admission import Away
 from .bill import Spending
@@ -235,17 +234,13 @@ class TurnRunner:
 
     async def _read(self) -> tuple[History, str]:
         """Return the chat, and its system prompt as it is now."""
-        prompt = "" if self.has_attachments else self.base_user_prompt
-
-        def read(quoted_calls: Collection[str] = ()) -> tuple[History, str]:
-            history = read_history(self.messages, prompt=prompt, quoted_calls=quoted_calls)
-            return history, present_prompt(history, self.base_system_prompt)
-
-        history, present = await apart(self.messages, read)
+        messages = self.messages
+        read = partial(read_history, messages, prompt="" if self.has_attachments else self.base_user_prompt)
+        history = await apart(messages, read)
         if history.folded_calls and self.quoted_calls:
             quoted = await self.quoted_calls(history.folded_calls)
-            history, _ = await apart(self.messages, partial(read, quoted)) if quoted else (history, present)
-        return history, present
+            history = await apart(messages, partial(read, quoted_calls=quoted)) if quoted else history
+        return history, await apart(messages, partial(present_prompt, history, self.base_system_prompt))
 
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
@@ -425,7 +420,18 @@ class TurnRunner:
         how: Sending,
         report: Callable[[], Awaitable[None]] | None = None,
     ) -> Answer:
-        request = await apart(plan.items, partial(self._compose, plan, how))
+        items = plan.items
+        compose = partial(
+            self.ports.requests.build,
+            items,
+            plan.marks,
+            omitted_tools=plan.absent_tools,
+            thinks=how.thinks,
+        )
+        request = await apart(items, compose)
+        if how.in_words:
+            said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
+            request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
         if not how.with_tools:
             body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
@@ -461,16 +467,6 @@ class TurnRunner:
         if line := self.spending.last_line(answer):
             await self.channel.put(Notice(line))
         return answer
-
-    def _compose(self, plan: Plan, how: Sending) -> Request:
-        """The request of a plan."""
-        request = self.ports.requests.build(
-            plan.items, plan.marks, omitted_tools=plan.absent_tools, thinks=how.thinks
-        )
-        if how.in_words:
-            items = in_words(request.body["input"], plan.marks.current)
-            request = replace(request, body={**request.body, "input": items})
-        return request
 
     async def _delete_reasoning(self, built: BuiltHistory, answer: Answer) -> None:
         """Delete reasoning that nobody needs once a turn has ended well: of the turns before, or of this very turn."""
