@@ -101,3 +101,11 @@ async def test_the_event_loop_never_stands_still(tmp_path: Path, name: str) -> N
     """From the host's messages to the end of the answer."""
     most, where = await most_work(tmp_path, REQUESTS[name](2))
     assert most < MOST_LINES, where
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_it_does_not_with_twenty_megabytes(tmp_path: Path, name: str) -> None:
+    """The same work for ten times as much, but for what each message takes in a list: and 8,000 calls."""
+    most, where = await most_work(tmp_path, REQUESTS[name](20))
+    assert most < 5 * MOST_LINES, where
