@@ -79,33 +79,43 @@ class Provider(httpx.AsyncBaseTransport):
         return httpx.Response(404)
 
 
-async def most_work(folder: Path, messages: list[Json], asked: str = "") -> tuple[int, object]:
-    """The most that was done between two looks while a request was answered, and by what."""
+async def most_work(folder: Path, messages: list[Json]) -> tuple[int, object, int]:
+    """The most that was done between two looks while a request was answered, by what, and how many bytes were sent."""
     provider = Provider()
     body = {"model": f"openrouter.{MODEL}", "messages": messages, "stream": True}
-    metadata = {"chat_id": "chat", "message_id": "m1", "base_user_prompt": asked or None}
+    metadata = {"chat_id": "chat", "message_id": "m1"}
     async with PipeInProcess(folder, base_url="https://example.org/api/v1", transport=provider) as pipe:
         for sent in ([ASKED], messages):  # the first request of a worker loads and compiles
+            provider.received_bytes = 0
             with loop_work() as work:
                 events = await pipe.pipe(
                     {**body, "messages": sent}, __user__={"id": "ada"}, __metadata__=metadata
                 )
                 shown = [event async for event in events]
-    assert "Yes." in str(shown), shown
-    assert provider.received_bytes > 100_000
-    return work.most, [(code.co_qualname, lines) for code, lines in work.by.most_common(5)]
+    assert "response.completed" in str(shown), shown
+    by = [(code.co_qualname, lines) for code, lines in work.by.most_common(5)]
+    return work.most, by, provider.received_bytes
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_the_event_loop_never_stands_still(tmp_path: Path, name: str) -> None:
     """From the host's messages to the end of the answer."""
-    most, where = await most_work(tmp_path, REQUESTS[name](2))
-    assert most < MOST_LINES, where
+    most, by, sent_bytes = await most_work(tmp_path, REQUESTS[name](2))
+    assert most < MOST_LINES, by
+    assert sent_bytes > 100_000
+
+
+async def test_the_context_of_a_large_chat_is_shown_beside_others(tmp_path: Path) -> None:
+    """Nothing is sent for it."""
+    said = REQUESTS["messages"](2)[:-1]
+    most, by, sent_bytes = await most_work(tmp_path, [*said, user("/context")])
+    assert most < MOST_LINES, by
+    assert sent_bytes == 0
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_it_does_not_with_twenty_megabytes(tmp_path: Path, name: str) -> None:
     """The same work for ten times as much, but for what each message takes in a list: and 8,000 calls."""
-    most, where = await most_work(tmp_path, REQUESTS[name](20))
-    assert most < 5 * MOST_LINES, where
+    most, by, _ = await most_work(tmp_path, REQUESTS[name](20))
+    assert most < 5 * MOST_LINES, by
