@@ -105,9 +105,9 @@ def reported(content: Any) -> list[Json]:
 
 
 def commanded(number: int) -> list[Json]:
-    """A turn, and a command that was answered."""
-    done = assistant(f"{ANSWER_MARK}Done.")
-    return [user(f"Why {number}?"), assistant("So."), user("/summarize"), done]
+    """A turn, and commands that were answered."""
+    command = [user("/aim faithful"), assistant(f"{ANSWER_MARK}Done.")]
+    return [user(f"Why {number}?"), assistant("So."), *command * 8]
 
 
 def each(make: Callable[[int], Any]) -> Callable[[int], list[Any]]:
