@@ -7,6 +7,7 @@ is searched) is not among them: the thorough test compares processor time.
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -89,9 +90,13 @@ class Stages:
     def __call__(self, name: str) -> Iterator[None]:
         """Add what runs meanwhile to the stage."""
         if self._in_seconds:
+            gc.disable()  # a collection looks at all that there is, whoever causes it
             begin = time.thread_time()
-            yield
-            self.taken[name] = self.taken.get(name, 0.0) + time.thread_time() - begin
+            try:
+                yield
+            finally:
+                self.taken[name] = self.taken.get(name, 0.0) + time.thread_time() - begin
+                gc.enable()
             return
         work: list[int] = []
         with counted(work):
