@@ -41,6 +41,7 @@ from .planning.recall import without_tools
 from .ports import Generations, Model, Notice, Responses, Show, name_of
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
+from .threads import apart
 from .turn.admission import Away
 from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
@@ -185,7 +186,8 @@ class Assembly:
 
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
         """What the worker and the database know of the chat's requests; without the latter, what the worker does."""
-        request = composer.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
+        build = partial(composer.build, plan.items, plan.marks, omitted_tools=plan.absent_tools)
+        request = await apart(plan.items, build)
         cached = await spending.cached_entries(plan, request)
         own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
         try:

@@ -16,6 +16,7 @@ from .openrouter.search import may_search
 from .ports import Model
 from .responses.values import as_object
 from .settings import Settings
+from .threads import apart
 from .turn.bill import Payer
 from .turn.recorder import Persistence
 from .words.lines import notice
@@ -87,7 +88,7 @@ def sends_nothing(call: Call) -> bool:
 
 async def permit_command(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
     """A call that was refused, as far as it is a command that sends nothing; None for any other."""
-    if not sends_nothing(call):
+    if not await apart(call.messages, lambda: sends_nothing(call)):
         return None
     listing = worker.listing(settings.client)
     offered, find = await listing.offered(settings.offer), listing.find

@@ -222,7 +222,8 @@ def unfold_output(output: Iterable[Any]) -> list[Message]:
             kept += [message] if message["tool_call_id"] in paired else []
             continue
         calls = message.pop("tool_calls", [])
-        results = takewhile(lambda later: later["role"] == "tool", messages[index + 1 :])
+        later = map(messages.__getitem__, range(index + 1, len(messages)))
+        results = takewhile(lambda each: each["role"] == "tool", later)
         paired = {call["id"] for call in calls} & {result["tool_call_id"] for result in results}
         if paired:
             kept.append({**message, "tool_calls": [call for call in calls if call["id"] in paired]})

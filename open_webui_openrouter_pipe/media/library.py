@@ -31,6 +31,7 @@ from ..errors import (
 from ..ports import FileContent, Files, FilledItems, Model, Room
 from ..responses.items import NOT_IN_OUTPUTS, Item, Modality, is_message
 from ..responses.values import base64_of, decode, host_file_id, host_file_path
+from ..threads import apart
 from ..words.lines import notice
 from .choice import (
     PLURALS,
@@ -137,11 +138,11 @@ class MediaLibrary:
 
     async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
         """Replace references by content, and what the model does not read by a note. Raises TooBusy."""
-        attachments = find_attachments(items, turns)
+        attachments = await apart(items, partial(find_attachments, items, turns))
         if not attachments:
             return FilledItems(items)
         choose_with = partial(choose, attachments, turns[-1], self.settings, self.model)
-        sources = _references(choose_with({}).sent)
+        sources = _references((await apart(items, partial(choose_with, {}))).sent)
         failed = await self._read_all(sources, self._size_bytes)
         sizes_bytes = {each.source: len(each.source) * 3 // 4 for each in attachments}  # with its padding
         unread_bytes = self.settings.max_total_bytes  # of what is surely displaced by what is newer
@@ -149,7 +150,7 @@ class MediaLibrary:
             source: self._size_bytes(source) or (0 if source in failed else unread_bytes)
             for source in sources
         }
-        chosen = choose_with(sizes_bytes)
+        chosen = await apart(items, partial(choose_with, sizes_bytes))
         shown = _references(chosen.sent)
         known = failed.keys() | self.held.found.keys()
         failed |= await self._read_all((each for each in shown if each not in known), self._kept)

@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
@@ -38,6 +37,7 @@ from ..money.limits import (
 from ..money.prefix import (
     NOTHING_ANNOUNCED,
     Announced,
+    Digests,
     FoundBreak,
     LastRequest,
     digests_of,
@@ -70,6 +70,7 @@ from ..ports import (
 )
 from ..responses.effects import ResponseFailed, Usage
 from ..responses.values import as_count, as_list, as_object, as_text
+from ..threads import apart
 from ..words.lines import notice
 from .admission import Away
 from .fit import PlannerServices, about
@@ -487,23 +488,24 @@ class Spending:
         prices = self.model.prices if self.model else NO_PRICES
         counter = await planner.counter(origin.model)
         known = await planner.calibrations.find(origin.model) or Calibration()
-        sizes, counted = [0.0], 0
-        for entry in plan.entries:
-            count = counter.entry(entry)
-            sizes.append(count.text * known.ratio + count.media + count.sealed)
-            counted += count.tokens
-        sizes[0] = known.constant_tokens + max(0, plan.counts.tokens - counted) * known.ratio
-        name = partial(
-            digests_of,
-            request.body,
-            plan,
-            [*accumulate(sizes)],
-            breakpoints=[pieces - 1 for pieces in request.breakpoints],  # the tools are the first piece
-            answer=origin.message_id,
-            announced=announced,
-        )
-        # pictures take longer than the event loop may wait
-        digests = await asyncio.to_thread(name) if plan.counts.media else name()
+
+        def name() -> Digests:
+            sizes, counted = [0.0], 0
+            for entry in plan.entries:
+                count = counter.entry(entry)
+                sizes.append(count.text * known.ratio + count.media + count.sealed)
+                counted += count.tokens
+            sizes[0] = known.constant_tokens + max(0, plan.counts.tokens - counted) * known.ratio
+            return digests_of(
+                request.body,
+                plan,
+                [*accumulate(sizes)],
+                breakpoints=[pieces - 1 for pieces in request.breakpoints],  # the tools are the first piece
+                answer=origin.message_id,
+                announced=announced,
+            )
+
+        digests = await apart(plan.items, name)
         now_seconds = planner.memory.clock()
         real_id = self.model.real_id if self.model and self.model.alias_of else origin.model
         rule = CacheRule.of(real_id, prices, long=request.is_kept_long)

@@ -5,11 +5,10 @@ What is shortened, and when, is decided in `planning` alone.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, TypeVar
 
 from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
@@ -30,15 +29,14 @@ from ..planning.planner import (
     plan,
 )
 from ..ports import Calibrations, Encode, Notice, RequestOrigin, Show
-from ..responses.items import Item
+from ..threads import apart
 from ..words.lines import notice
 from .memory import Memory
 from .round import Answer
 from .summaries import Summarizer, SummaryBatch
 
-LARGE_ITEMS: Final = 200
-LARGE_CHARACTERS: Final = 200_000
-"""From here on a chat that was never counted takes longer than the event loop may wait (about 10 ms)."""
+LARGE_ITEMS: Final = 2_000
+"""So many are large, whatever they hold."""
 
 NOTABLE_TOOL_TOKENS: Final = 2_000
 """From here on an administrator is told what the host's built-in tools take."""
@@ -276,8 +274,9 @@ class Fitter:
         self._counter = counter = self._counter or await self.services.counter(self.terms.model.id)
         call = partial(work, conversation, self.terms.settings, model=model, counter=counter)
         of_turns = chain.from_iterable(turn.entries for turn in conversation.turns)
-        items = [entry.item for entry in (*conversation.instructions, *conversation.volatile, *of_turns)]
-        return await asyncio.to_thread(call) if is_large(items) else call()
+        entries = chain(conversation.instructions, conversation.volatile, of_turns)
+        items = [entry.item for entry in islice(entries, LARGE_ITEMS)]
+        return await apart(items, call)
 
 
 def _lacking(reduction: Reduction, fitted: Plan) -> str:
@@ -307,15 +306,3 @@ def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice
     if reason:
         line = notice("summarized_partly", line=line, reason=reason)
     return Notice(line)
-
-
-def is_large(items: Sequence[Item]) -> bool:
-    """Return whether naming or planning a chat of these items may take so long that others notice it."""
-    return len(items) > LARGE_ITEMS or _characters(items) > LARGE_CHARACTERS
-
-
-def _characters(value: object) -> int:
-    if isinstance(value, str):
-        return len(value)
-    inner: Iterable[object] = value.values() if isinstance(value, Mapping) else ()
-    return sum(map(_characters, value if isinstance(value, list) else inner))

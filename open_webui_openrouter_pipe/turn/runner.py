@@ -26,14 +26,22 @@ from ..history.turn import BuiltHistory
 from ..money.prefix import Announced
 from ..planning.plan import Plan
 from ..planning.recall import without_tools
-from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
+from ..ports import (
+    Failed,
+    KeptPrompt,
+    LoadedArtifacts,
+    Notice,
+    Prompts,
+    RequestOrigin,
+)
 from ..responses.items import Item
+from ..threads import apart
 from ..words.lines import notice
 from .admission import Away
 from .bill import Spending
 from .channel import OutputChannel
 from .commands import CommandRunner
-from .fit import Fitter, is_large
+from .fit import Fitter
 from .memory import Memory
 from .own_tools import RecallTool
 from .recorder import Persistence, PictureStorage, Recorder
@@ -117,13 +125,13 @@ class PromptKeeper:
         if kept and kept.text == present:
             return SteadyPrompt(present)
         now = KeptPrompt(present, await self.template())
-        steady = _compared(kept, now)
+        steady = await _compared(kept, now)
         if kept and steady.change == "lines":
             return steady
         first = await prompts.keep(origin, now, instead_of=kept)
         if first == now:
             return steady
-        result = _compared(first, now)
+        result = await _compared(first, now)
         return SteadyPrompt(present, change="new") if kept and result.change == "none" else result
 
 
@@ -138,11 +146,11 @@ def _has_failed(answer: Answer) -> bool:
     return answer.error is not None and not answer.shown
 
 
-def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
+async def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
     """Compare with what is kept. What somebody has written anew is a new prompt, however little of it has changed."""
     if kept is None:
         return SteadyPrompt(now.text)
-    steady = steady_prompt(kept.text, now.text)
+    steady = await apart(now.text, partial(steady_prompt, kept.text, now.text))
     was_edited = kept.template and now.template and kept.template != now.template
     return SteadyPrompt(now.text, change="new") if was_edited and steady.change == "lines" else steady
 
@@ -198,11 +206,10 @@ class TurnRunner:
             self.channel.close()
 
     async def _answer(self) -> None:
-        history = await self._read()
-        present = present_prompt(history, self.base_system_prompt)
+        history, present = await self._read()
         loaded, steady = await asyncio.gather(self._load(history.wanted), self.prompt.choose(present))
         if history.asked:
-            conversation = await self._with_attachments(self._build(history, loaded, steady))
+            conversation = await self._with_attachments(await self._build(history, loaded, steady))
             await self.commands.answer(history.asked, conversation)
             return
         if self.name_chat and history.commands and len(history.turns) == 1:
@@ -228,19 +235,19 @@ class TurnRunner:
         if answer.ended_turn and self.persistence.reasoning != "conversation":
             await self._delete_reasoning(built, answer)
 
-    async def _read(self) -> History:
-        prompt = "" if self.has_attachments else self.base_user_prompt
+    async def _read(self) -> tuple[History, str]:
+        """Return the chat, and its system prompt as it is now."""
+        messages = self.messages
         read = partial(
             read_history,
-            self.messages,
-            prompt=prompt,
+            messages,
+            prompt="" if self.has_attachments else self.base_user_prompt,
             of_program=not (self.origin.chat_id and self.origin.message_id),
         )
-        history = read()
-        if not (history.holds_details and self.folded_answers):
-            return history
-        folded = await self.folded_answers()
-        return read(without_items=folded) if folded else history
+        history = await apart(messages, read)
+        if history.holds_details and self.folded_answers and (folded := await self.folded_answers()):
+            history = await apart(messages, partial(read, without_items=folded))
+        return history, await apart(messages, partial(present_prompt, history, self.base_system_prompt))
 
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
@@ -253,7 +260,7 @@ class TurnRunner:
         # the host calls anew after each round of a turn, with the same ids
         turn = f"{self.origin.chat_id}\n{message_id}\n"
         without = tried.contains(user_id, f"{turn}without reasoning")
-        built = self._build(history, loaded, steady, strip_reasoning=without)
+        built = await self._build(history, loaded, steady, strip_reasoning=without)
         conversation = await self._with_attachments(built)
         await self._report_missing(built, loaded)
         toolless = f"{self.origin.chat_id}\n{self.origin.model}\nwithout tools"
@@ -278,7 +285,7 @@ class TurnRunner:
         ):
             line = "reasoning_rejected" if isinstance(error, ReasoningRejected) else "asked_without_reasoning"
             await self.channel.put(Notice(notice(line)))
-            stripped = self._build(history, loaded, steady, strip_reasoning=True)
+            stripped = await self._build(history, loaded, steady, strip_reasoning=True)
             conversation = await self._with_attachments(stripped)
             thinks = how.thinks and may_think_without(error, built, self.origin.model)
             how = replace(how, thinks=thinks, may_shorten=False)
@@ -320,7 +327,7 @@ class TurnRunner:
             log.exception("%d stored items are not loaded", len(ids))
             return dict.fromkeys(ids, MissingArtifact(reason="unavailable"))
 
-    def _build(
+    async def _build(
         self,
         history: History,
         loaded: LoadedArtifacts,
@@ -329,12 +336,6 @@ class TurnRunner:
         strip_reasoning: bool = False,
     ) -> BuiltHistory:
         user_id, rejected = self.origin.user_id, self.memory.rejected
-        usable = {
-            ulid: each
-            if isinstance(each, MissingArtifact) or not rejected.contains(user_id, ulid)
-            else MissingArtifact("reasoning")
-            for ulid, each in loaded.items()
-        }
         options = Options(
             model_id=self.origin.model,
             fallbacks=self.fallbacks,
@@ -344,7 +345,18 @@ class TurnRunner:
             strip_reasoning=strip_reasoning,
             steady=steady,
         )
-        return build_input(history, usable, options)
+
+        def build() -> BuiltHistory:
+            usable = {
+                ulid: each
+                if isinstance(each, MissingArtifact) or not rejected.contains(user_id, ulid)
+                else MissingArtifact("reasoning")
+                for ulid, each in loaded.items()
+            }
+            return build_input(history, usable, options)
+
+        stored = [each.item for each in loaded.values() if not isinstance(each, MissingArtifact)]
+        return await apart((self.messages, stored), build)
 
     async def _with_attachments(self, built: BuiltHistory) -> Conversation:
         """Put the attachments in place and name the items; what is not sent is named once in each chat."""
@@ -363,9 +375,7 @@ class TurnRunner:
             for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
                 await self.channel.put(Notice(line))
             items = filled.items
-        if is_large(items):  # naming a long chat by its content takes longer than the event loop may wait
-            return await asyncio.to_thread(built.conversation, items)
-        return built.conversation(items)
+        return await apart(items, partial(built.conversation, items))
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once, but for reasoning that was deleted on purpose."""
@@ -417,12 +427,18 @@ class TurnRunner:
         how: Sending,
         report: Callable[[], Awaitable[None]] | None = None,
     ) -> Answer:
-        request = self.ports.requests.build(
-            plan.items, plan.marks, omitted_tools=plan.absent_tools, thinks=how.thinks
+        items = plan.items
+        compose = partial(
+            self.ports.requests.build,
+            items,
+            plan.marks,
+            omitted_tools=plan.absent_tools,
+            thinks=how.thinks,
         )
+        request = await apart(items, compose)
         if how.in_words:
-            items = in_words(request.body["input"], plan.marks.current)
-            request = replace(request, body={**request.body, "input": items})
+            said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
+            request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
         if not how.with_tools:
             body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}

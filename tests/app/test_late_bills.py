@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from tests.app.chat import Chat, app_on, settings
 from tests.support.audited import audited
 from tests.support.waiting import eventually
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.conversation.masking import Secret
-from open_webui_openrouter_pipe.app import App
+    from open_webui_openrouter_pipe.app import App
     from open_webui_openrouter_pipe.money.audit import Bill
     from scripts.standin import StandIn
     from scripts.standin.state import RecordedRequest

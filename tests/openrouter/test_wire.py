@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.openrouter.wire import LONG_CHARACTERS, EncodedBody, encode_body
+from open_webui_openrouter_pipe.openrouter.wire import EncodedBody, encode_body
+from open_webui_openrouter_pipe.threads import LARGE_CHARACTERS
 
 pytestmark = pytest.mark.anyio
 
-LONG = "A" * (LONG_CHARACTERS + 1)
+LONG = "A" * (LARGE_CHARACTERS + 1)
 
 TEXTS = st.one_of(
     st.text(max_size=20),
@@ -45,7 +46,7 @@ async def test_the_pieces_are_the_json(body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("escaped", ['"', "\\", "\n", "\0", "\x1f", "ü", "\x7f"])
-@pytest.mark.parametrize("offset", [0, LONG_CHARACTERS // 2, 300_000, 600_000])
+@pytest.mark.parametrize("offset", [0, LARGE_CHARACTERS // 2, 300_000, 600_000])
 async def test_a_long_text_with_an_escape_is_written_as_ever(escaped: str, offset: int) -> None:
     """Wherever it stands."""
     text = "A" * offset + escaped + "A" * (600_001 - offset)

@@ -22,7 +22,8 @@ from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Request, RequestOrigin
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
-from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms, PlannerServices, about, is_large
+from open_webui_openrouter_pipe.threads import is_large
+from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms, PlannerServices, about
 from open_webui_openrouter_pipe.turn.round import Answer
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
 from tests.support.chats import simulated_requests, system, user
