@@ -33,8 +33,9 @@ from .ports import ArtifactStore, Files, Prompts, Summaries
 from .recall.search import TERM_BYTES
 from .settings import Settings, StoreSettings, has_proxy, unknown_groups
 from .store.artifacts import RunningRows, SavedRows, SealedArtifacts, UnsavedRows
-from .store.beside import Leases, StoredCalibrations
+from .store.beside import Leases
 from .store.cache import CachedRows, GuardedRedis
+from .store.calibrations import StoredCalibrations
 from .store.database import Database
 from .store.kept import MemorySummaries, SealedPrompts, SealedSummaries
 from .store.ledger import SpendingLedger

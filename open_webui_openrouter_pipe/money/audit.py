@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from ..conversation.budget import ContextOverflow, WindowTooSmall
-from ..planning.plan import Plan, Step
 from ..responses.values import as_list, as_object
+
+if TYPE_CHECKING:
+    from ..conversation.budget import ContextOverflow, WindowTooSmall
+    from ..planning.plan import Plan, Step
 
 Purpose: TypeAlias = Literal["answer", "task", "summary", "summary_ahead", "failure"]
 """What a row is of: the user's answer; a title, tags and the like; or a summary, written while the user waits or in the
@@ -175,8 +177,9 @@ def sound_bill(bill: Bill) -> Bill:
 
 
 def bill_json(bill: Bill) -> str:
-    """Return a bill as one line of JSON: what differs from the defaults."""
+    """Return a bill as one line of JSON: what differs from the defaults, without the steps of its context."""
     found = {name: value for name, value in asdict(bill).items() if value != _COLUMNS[name].default}
+    found.pop("steps", None)
     return json.dumps(found, separators=(",", ":"))
 
 
@@ -185,7 +188,6 @@ def read_bill(text: str) -> Bill | None:
     try:
         found = dict(as_object(json.loads(text)))
         found["accounts"] = tuple(as_list(found.get("accounts")))
-        found["steps"] = tuple(Step(**step) for step in as_list(found.get("steps")))
         bill = Bill(**found)
     except (ValueError, TypeError, RecursionError):
         return None

@@ -39,6 +39,7 @@ LINKS = ("author_url", "git_url")
 """The fields of the frontmatter that name the project's page."""
 
 AUTHOR = "the open-webui-openrouter-pipe authors"
+_FOR_TYPES = "TYPE_CHECKING"
 _START = "# --- bundled from here ---\n"
 _VERSION = re.compile(r'^__version__\s*=\s*"([^"]+)"', re.MULTILINE)
 
@@ -252,11 +253,16 @@ def host_rewrites(path: str, text: str) -> Iterator[str]:
 
 
 def _imported_modules(package: Package, path: str) -> Iterator[str]:
-    """The paths of the modules that a module imports, and of the folders that they lie in."""
+    """The paths of the modules that a module imports as it runs, and of the folders that they lie in."""
     folder = path.split("/")[:-1]
     yield from ("/".join([*folder[: depth + 1], "__init__.py"]) for depth in range(len(folder)))
-    for node in ast.walk(ast.parse(package.files[path], path)):
-        if isinstance(node, ast.ImportFrom) and node.level:
+    tree = ast.parse(package.files[path], path)
+    blocks = [
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == _FOR_TYPES
+    ]
+    for_types = {node for block in blocks for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level and node not in for_types:
             base = [*folder[: len(folder) + 1 - node.level], *(node.module or "").split(".")]
             base = [name for name in base if name]
             for names in ([*base, alias.name] for alias in node.names):

@@ -20,7 +20,8 @@ from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.money.limits import AccountLimit, Limit
 from open_webui_openrouter_pipe.ports import KeptPrompt, RequestOrigin
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
-from open_webui_openrouter_pipe.store.beside import Leases, StoredCalibrations
+from open_webui_openrouter_pipe.store.beside import Leases
+from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.kept import SealedPrompts, SealedSummaries
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS
