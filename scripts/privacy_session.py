@@ -185,7 +185,9 @@ def run(visits: Iterable[Visit]) -> list[RecordedRequest]:
         RuntimeError: The stand-in refused a request, which would not be in the log as it is with OpenRouter.
     """
     requests = [request for visit in visits for request in asyncio.run(_visit(visit))]
-    if refused := [f"{request.status} {request.error}" for request in requests if request.status != OK]:
+    # a bill is asked for until it is there
+    asked = [request for request in requests if not request.path.endswith("/generation")]
+    if refused := [f"{request.status} {request.error}" for request in asked if request.status != OK]:
         raise RuntimeError(f"the stand-in refused a request: {refused}")
     return requests
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
+import redis
 
 from scripts import build
 from scripts.faults.audit import Report, audit, fetch
@@ -88,6 +89,8 @@ class Servers:
     redis: Proxy
     standin: str
     """The stand-in's address."""
+    redis_url: str
+    """Redis itself, without its proxy."""
 
     def workers(self) -> list[int]:
         """The processes that serve."""
@@ -139,6 +142,7 @@ def run(size: Size) -> Report:
         report = Report({"turns": begun, "seconds of chatting": round(seconds)})
         report.figures |= {f"fault: {kind}": count for kind, count in sorted(struck.items())}
         report.figures |= dict(sorted(turns.counts.items()))
+        report.figures |= _sizes(servers)
         _wait_for_holds(servers)
         bills: list[dict[str, Any]] = httpx.get(f"{servers.standin}/bills", timeout=60).json()
         audit(servers.postgres.url, bills, report)
@@ -192,10 +196,10 @@ def _start(size: Size, folder: Path, stack: ExitStack) -> Servers:
     folder.chmod(0o755)  # PostgreSQL runs as another account
     postgres = PostgresServer(folder / "postgres")
     stack.callback(postgres.stop)
-    redis = RedisServer(folder / "redis")
-    stack.callback(redis.stop)
+    redis_server = RedisServer(folder / "redis")
+    stack.callback(redis_server.stop)
     database_proxy = stack.enter_context(Proxy(urlsplit(postgres.url).port or 0))
-    redis_proxy = stack.enter_context(Proxy(urlsplit(redis.url).port or 0))
+    redis_proxy = stack.enter_context(Proxy(urlsplit(redis_server.url).port or 0))
     port = unused_port()
     command = [sys.executable, "-m", "scripts.standin", "--port", str(port), "--pace", str(PACE_SECONDS)]
     log = folder / "standin.log"
@@ -223,7 +227,7 @@ def _start(size: Size, folder: Path, stack: ExitStack) -> Servers:
     host.add_tool(TOOL, WEATHER)
     for _ in range(20):  # each worker has to know the models
         host.admin.api.models()
-    return Servers(host, postgres, database_proxy, redis_proxy, address)
+    return Servers(host, postgres, database_proxy, redis_proxy, address, redis_server.url)
 
 
 def _users(servers: Servers, size: Size, turns: Turns) -> Iterator[User]:
@@ -238,6 +242,29 @@ def _wait_for_holds(servers: Servers) -> None:
         if not fetch(servers.postgres.url, "SELECT count(*) FROM openrouter_pipe_hold")[0][0]:
             return
         time.sleep(2)
+
+
+def _sizes(servers: Servers) -> dict[str, Any]:
+    """What the two workers take, right after their work."""
+    kilobytes = [_resident_kilobytes(pid) for pid in servers.workers()]
+    connections = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    with redis.Redis.from_url(servers.redis_url) as client:
+        clients = len(client.client_list()) - 1
+    found: dict[str, Any] = {
+        "MiB of each worker": [round(each / 1024) for each in kilobytes],
+        "connections to PostgreSQL": fetch(servers.postgres.url, connections)[0][0] - 1,
+        "connections to Redis": clients,
+    }
+    for table in ("openrouter_pipe_audit", "openrouter_pipe_artifact"):
+        size = fetch(servers.postgres.url, f"SELECT pg_total_relation_size('{table}')")[0][0]
+        rows = fetch(servers.postgres.url, f"SELECT count(*) FROM {table}")[0][0]  # noqa: S608 - a table of ours
+        found[f"bytes a row of {table}"] = round(size / max(1, rows))
+    return found
+
+
+def _resident_kilobytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
 def _read_log(log: Path, report: Report) -> None:
