@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -210,7 +209,7 @@ def read_command(text: str) -> MaintenanceCommand:
 
 def _read_bills(text: str) -> MaintenanceCommand:
     """Read lines of the log, whatever stands before their bills."""
-    found = re.findall(r"\{.*\}", text)
+    found = [line[line.find("{") : line.rfind("}") + 1] for line in text.splitlines() if "{" in line]
     now = text.rsplit(maxsplit=1)[-1].lower() == _NOW
     return MaintenanceCommand("enter", "", "bill", now, tuple(map(read_bill, found)))
 

@@ -148,7 +148,7 @@ def test_each_error_has_its_status_for_programs() -> None:
     assert found == {
         400: {
             *("InvalidHistory", "ContextBudgetExceeded", "AttachmentUnavailable", "AttachmentNotFound"),
-            *("AttachmentBinary", "AttachmentDamaged"),
+            *("AddressNotAsked", "AttachmentBinary", "AttachmentDamaged"),
             *(
                 "RequestRejected",
                 "ContextTooLong",

@@ -300,10 +300,12 @@ async def test_a_release_keeps_a_late_hold_from_counting(database: Database) -> 
 async def test_a_bill_that_is_not_written_can_be_entered_from_the_log(
     database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is an error with all that the bill has, and no text of a user."""
+    """It is an error with all that the bill has but its steps, and no text of a user."""
     monkeypatch.setattr("open_webui_openrouter_pipe.store.beside.CLOSING_SECONDS", 0.05)
     await database.change(sa.text(f"ALTER TABLE {database.tables.ledger.fullname} RENAME TO away"))
-    bills = [replace(each, created=NOW) for each in (replace(BILL, id="b1"), record(2, PRUNED))]
+    bills = [
+        replace(each, created=NOW) for each in (replace(BILL, id="b1"), record(2, replace(PRUNED, steps=())))
+    ]
     ledger = ledger_at(database)
     for bill in bills:
         ledger.write(bill)
