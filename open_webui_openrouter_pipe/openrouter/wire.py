@@ -21,9 +21,9 @@ from ..ports import RequestBody
 from ..responses.values import mend_text
 from ..threads import is_large
 
-_SHORT_BYTES: Final = 64 * 1024
+_SHORT_BYTES: Final = 8 * 1024
 """Pieces of less are sent together."""
-_WINDOW_CHARACTERS: Final = 256 * 1024
+_WINDOW_CHARACTERS: Final = 128 * 1024
 """As much is looked at, or sent, at a time."""
 _AS_THEY_ARE: Final = bytes(byte for byte in range(0x20, 0x80) if byte not in b'"\\')
 """What JSON does not escape."""
