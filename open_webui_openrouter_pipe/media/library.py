@@ -93,15 +93,16 @@ class HeldFiles:
     """What one call holds until its end: its files by source, or why they cannot be had, and the room for them."""
 
     found: dict[str, Encoded | AttachmentUnavailable] = field(default_factory=dict)
-    reservations: list[Reservation] = field(default_factory=list)
+    reservation: Reservation | None = None
     lasting_bytes: int = 0
     """What they take once they stand in a request, and the largest one again, to be counted."""
 
     def release(self) -> None:
         """Hold nothing any more."""
         self.found.clear()
-        while self.reservations:
-            self.reservations.pop().release()
+        if self.reservation:
+            self.reservation.release()
+        self.reservation = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,8 @@ class MediaLibrary:
         inline = [len(each.source) for each in attachments if not each.is_reference]
         read = await self._hold([each for each in shown if each not in failed], inline)
         filled = await asyncio.to_thread(self._filled, items, chosen, {**failed, **read})
-        self.held.reservations[-1].shrink(self.held.lasting_bytes)
+        if self.held.reservation:
+            self.held.reservation.shrink(self.held.lasting_bytes)
         return filled
 
     def _kept(self, source: str) -> Encoded | None:
@@ -174,7 +176,7 @@ class MediaLibrary:
         What was evicted meanwhile is read again, one at a time: there is room for that too.
         """
         held = self.held
-        if not (held.reservations and held.found.keys() >= {*sources}):
+        if not (held.reservation and held.found.keys() >= {*sources}):
             held.release()
             known = [self.encoded.known(self.user_id, source) for source in sources]
             sizes = [each.size_bytes for each in known if each]
@@ -187,7 +189,7 @@ class MediaLibrary:
                 held.found.update({source: file for source, file in kept.items() if file})
 
             size_bytes = lasting_bytes + READING_COPIES * largest_bytes
-            held.reservations.append(await self.encoded.budget.reserve(self.user_id, size_bytes, take))
+            held.reservation = await self.encoded.budget.reserve(self.user_id, size_bytes, take)
             held.lasting_bytes = lasting_bytes
         for source in sources:
             if source not in held.found:
@@ -357,12 +359,7 @@ class MediaLibrary:
 
         room = replace(self._room(), reserve=reserve)
         try:
-            file = await self.download(url, room)
-            if room.taken:  # its storage follows
-                room.taken.shrink(len(file.content))
-                self.held.reservations.append(room.taken)
-                room.taken = None
-            return file
+            return await self.download(url, room)
         finally:
             room.release()
 
