@@ -132,7 +132,7 @@ class MediaLibrary:
                 return failure
         except TooBusy as error:
             return AttachmentUnavailable(error.user_message)
-        known = self.encoded.known(self.user_id, source)
+        known = self._known(source)
         if known is None or self._form_of(known):
             return None
         return AttachmentUnavailable(_kind_line(known, self.model))
@@ -144,13 +144,13 @@ class MediaLibrary:
             return FilledItems(items)
         choose_with = partial(choose, attachments, turns[-1], self.settings, self.model)
         sources = _references((await apart(items, partial(choose_with, {}))).sent)
-        failed = await self._read_all(sources, self._size_bytes)
+        failed = await self._read_all(sources, self._known)
         sizes_bytes = {each.source: len(each.source) * 3 // 4 for each in attachments}  # with its padding
-        unread_bytes = self.settings.max_total_bytes  # of what is surely displaced by what is newer
-        sizes_bytes |= {
-            source: self._size_bytes(source) or (0 if source in failed else unread_bytes)
-            for source in sources
-        }
+        for source in sources:
+            unread_bytes = (
+                0 if source in failed else self.settings.max_total_bytes
+            )  # by what is newer displaced
+            sizes_bytes[source] = found.size_bytes if (found := self._known(source)) else unread_bytes
         chosen = await apart(items, partial(choose_with, sizes_bytes))
         shown = _references(chosen.sent)
         known = failed.keys() | self.held.found.keys()
@@ -165,10 +165,8 @@ class MediaLibrary:
     def _kept(self, source: str) -> Encoded | None:
         return self.encoded.get(self.user_id, source)
 
-    def _size_bytes(self, source: str) -> int:
-        """How large the file was that was read there, 0 where none was."""
-        known = self.encoded.known(self.user_id, source)
-        return known.size_bytes if known else 0
+    def _known(self, source: str) -> Encoded | None:
+        return self.encoded.known(self.user_id, source)
 
     async def _hold(self, sources: Sequence[str], inline: Sequence[int]) -> Found:
         """Return the files, held until the call ends; nothing is held while room for them is waited for.
@@ -178,9 +176,9 @@ class MediaLibrary:
         held = self.held
         if not (held.reservation and held.found.keys() >= {*sources}):
             held.release()
-            known = [self.encoded.known(self.user_id, source) for source in sources]
-            sizes = [each.size_bytes for each in known if each]
-            texts = [each.size_bytes for each in known if each and is_text(each.media_type)]
+            known = [*filter(None, map(self._known, sources))]
+            sizes = [each.size_bytes for each in known]
+            texts = [each.size_bytes for each in known if is_text(each.media_type)]
             largest_bytes = max([*sizes, *inline], default=0)
             lasting_bytes = sum(sizes) * 4 // 3 + sum(texts) * TEXT_COPIES + sum(inline) + largest_bytes
 
@@ -285,8 +283,9 @@ class MediaLibrary:
                         keep = self.encoded.note if total_bytes > limit_bytes else self.encoded.put
                         room.release()
                         keep(self.user_id, source, file)
-                    total_bytes += self._size_bytes(source)
-                    _checked(self.encoded.known(self.user_id, source))
+                    found = self._known(source)
+                    total_bytes += found.size_bytes if found else 0
+                    _checked(found)
                 except AttachmentUnavailable as error:
                     failed[source] = error
                 finally:
