@@ -6,7 +6,7 @@ Owns from what size on a value is large. A small request does not pay for a thre
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 LARGE_CHARACTERS: Final = 200_000
@@ -19,13 +19,15 @@ _Result = TypeVar("_Result")
 
 def is_large(value: object) -> bool:
     """Return whether work on a JSON value may take so long that others notice it; looks no further than it must."""
-    waiting, characters = [value], 0
-    while waiting:
-        each = waiting.pop()
-        inner: Iterable[object] = each if isinstance(each, list | tuple) else ()
-        waiting += each.values() if isinstance(each, Mapping) else inner
-        characters += MEMBER_CHARACTERS + (len(each) if isinstance(each, str) else 0)
-        if characters + MEMBER_CHARACTERS * len(waiting) > LARGE_CHARACTERS:
+    members, characters = [value], 0
+    for each in members:  # and what is added meanwhile
+        if isinstance(each, str):
+            characters += len(each)
+        elif isinstance(each, dict):
+            members += each.values()
+        elif isinstance(each, list | tuple):
+            members += each
+        if characters + MEMBER_CHARACTERS * len(members) > LARGE_CHARACTERS:
             return True
     return False
 

@@ -23,7 +23,7 @@ from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.errors import ContextBudgetExceeded
 from open_webui_openrouter_pipe.history.build import Options, build_input, present_prompt
-from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.history.reading import answers_without_items, read_history
 from open_webui_openrouter_pipe.host.chunks import ChunkWriter
 from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.maintenance.cleaning import marker_ids, without_markers
@@ -116,7 +116,8 @@ def request(
     """From the host's messages to the bytes that are sent, and to what `/context` shows."""
     settings, model = terms
     with stage("read"):
-        history = read_history(messages, prompt="Why?")
+        folded = answers_without_items(messages)
+        history = read_history(messages, prompt="Why?", without_items=folded)
         present_prompt(history, "")
     artifacts = stored(history.wanted)
     with stage("build"):

@@ -93,15 +93,16 @@ class HeldFiles:
     """What one call holds until its end: its files by source, or why they cannot be had, and the room for them."""
 
     found: dict[str, Encoded | AttachmentUnavailable] = field(default_factory=dict)
-    reservations: list[Reservation] = field(default_factory=list)
+    reservation: Reservation | None = None
     lasting_bytes: int = 0
     """What they take once they stand in a request, and the largest one again, to be counted."""
 
     def release(self) -> None:
         """Hold nothing any more."""
         self.found.clear()
-        while self.reservations:
-            self.reservations.pop().release()
+        if self.reservation:
+            self.reservation.release()
+        self.reservation = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class MediaLibrary:
                 return failure
         except TooBusy as error:
             return AttachmentUnavailable(error.user_message)
-        known = self.encoded.known(self.user_id, source)
+        known = self._known(source)
         if known is None or self._form_of(known):
             return None
         return AttachmentUnavailable(_kind_line(known, self.model))
@@ -143,13 +144,13 @@ class MediaLibrary:
             return FilledItems(items)
         choose_with = partial(choose, attachments, turns[-1], self.settings, self.model)
         sources = _references((await apart(items, partial(choose_with, {}))).sent)
-        failed = await self._read_all(sources, self._size_bytes)
+        failed = await self._read_all(sources, self._known)
         sizes_bytes = {each.source: len(each.source) * 3 // 4 for each in attachments}  # with its padding
-        unread_bytes = self.settings.max_total_bytes  # of what is surely displaced by what is newer
-        sizes_bytes |= {
-            source: self._size_bytes(source) or (0 if source in failed else unread_bytes)
-            for source in sources
-        }
+        for source in sources:
+            unread_bytes = (
+                0 if source in failed else self.settings.max_total_bytes
+            )  # by what is newer displaced
+            sizes_bytes[source] = found.size_bytes if (found := self._known(source)) else unread_bytes
         chosen = await apart(items, partial(choose_with, sizes_bytes))
         shown = _references(chosen.sent)
         known = failed.keys() | self.held.found.keys()
@@ -157,16 +158,15 @@ class MediaLibrary:
         inline = [len(each.source) for each in attachments if not each.is_reference]
         read = await self._hold([each for each in shown if each not in failed], inline)
         filled = await asyncio.to_thread(self._filled, items, chosen, {**failed, **read})
-        self.held.reservations[-1].shrink(self.held.lasting_bytes)
+        if self.held.reservation:
+            self.held.reservation.shrink(self.held.lasting_bytes)
         return filled
 
     def _kept(self, source: str) -> Encoded | None:
         return self.encoded.get(self.user_id, source)
 
-    def _size_bytes(self, source: str) -> int:
-        """How large the file was that was read there, 0 where none was."""
-        known = self.encoded.known(self.user_id, source)
-        return known.size_bytes if known else 0
+    def _known(self, source: str) -> Encoded | None:
+        return self.encoded.known(self.user_id, source)
 
     async def _hold(self, sources: Sequence[str], inline: Sequence[int]) -> Found:
         """Return the files, held until the call ends; nothing is held while room for them is waited for.
@@ -174,11 +174,11 @@ class MediaLibrary:
         What was evicted meanwhile is read again, one at a time: there is room for that too.
         """
         held = self.held
-        if not (held.reservations and held.found.keys() >= {*sources}):
+        if not (held.reservation and held.found.keys() >= {*sources}):
             held.release()
-            known = [self.encoded.known(self.user_id, source) for source in sources]
-            sizes = [each.size_bytes for each in known if each]
-            texts = [each.size_bytes for each in known if each and is_text(each.media_type)]
+            known = [*filter(None, map(self._known, sources))]
+            sizes = [each.size_bytes for each in known]
+            texts = [each.size_bytes for each in known if is_text(each.media_type)]
             largest_bytes = max([*sizes, *inline], default=0)
             lasting_bytes = sum(sizes) * 4 // 3 + sum(texts) * TEXT_COPIES + sum(inline) + largest_bytes
 
@@ -187,7 +187,7 @@ class MediaLibrary:
                 held.found.update({source: file for source, file in kept.items() if file})
 
             size_bytes = lasting_bytes + READING_COPIES * largest_bytes
-            held.reservations.append(await self.encoded.budget.reserve(self.user_id, size_bytes, take))
+            held.reservation = await self.encoded.budget.reserve(self.user_id, size_bytes, take)
             held.lasting_bytes = lasting_bytes
         for source in sources:
             if source not in held.found:
@@ -283,8 +283,9 @@ class MediaLibrary:
                         keep = self.encoded.note if total_bytes > limit_bytes else self.encoded.put
                         room.release()
                         keep(self.user_id, source, file)
-                    total_bytes += self._size_bytes(source)
-                    _checked(self.encoded.known(self.user_id, source))
+                    found = self._known(source)
+                    total_bytes += found.size_bytes if found else 0
+                    _checked(found)
                 except AttachmentUnavailable as error:
                     failed[source] = error
                 finally:
@@ -357,12 +358,7 @@ class MediaLibrary:
 
         room = replace(self._room(), reserve=reserve)
         try:
-            file = await self.download(url, room)
-            if room.taken:  # its storage follows
-                room.taken.shrink(len(file.content))
-                self.held.reservations.append(room.taken)
-                room.taken = None
-            return file
+            return await self.download(url, room)
         finally:
             room.release()
 

@@ -82,7 +82,7 @@ class ByteBudget:
         self._caches: list[tuple[Cache, int]] = []
         self._waiting: list[Reservation] = []
         self._rank = 0
-        """Of the latest that was granted; with each byte that a user wants, the rank of the user's next rises."""
+        """Of the latest that was granted; that of a user's next is higher by each byte that the user wants."""
         self._next: dict[str, int] = {}
 
     @property
@@ -105,13 +105,16 @@ class ByteBudget:
     ) -> Reservation:
         """Wait for room, one user after the other by what each has got; who wants more than all gets all, alone.
 
+        What is small passes what is large, until as much as that has passed it.
+
         `take` is called at once when it is granted, before anything is evicted for it.
 
         Raises:
             TooBusy: The wait was too long.
         """
-        rank = max(self._rank, self._next.get(user_id, 0))
-        self._next[user_id] = rank + size_bytes
+        size_bytes = min(size_bytes, self.limit_bytes)
+        rank = max(self._rank, self._next.get(user_id, 0)) + size_bytes
+        self._next[user_id] = rank
         wanted = Reservation(self, size_bytes, rank, take)
         self._waiting.append(wanted)
         self._admit()
@@ -142,15 +145,14 @@ class ByteBudget:
         self._admit()
 
     def _admit(self) -> None:
-        """Grant the next ones; one that finds no room lets nobody pass, so that it has its turn."""
+        """Grant the next ones; one that finds no room lets nobody with a higher rank pass, so that it has its turn."""
         while self._waiting:
             first = min(self._waiting, key=lambda each: each.rank)
-            size_bytes = min(first.size_bytes, self.limit_bytes)
-            if self.held_bytes and self.held_bytes + size_bytes > self.limit_bytes:
+            if self.held_bytes and self.held_bytes + first.size_bytes > self.limit_bytes:
                 return
             self._waiting.remove(first)
-            self._rank, first.size_bytes = first.rank, size_bytes
-            self.held_bytes += size_bytes
+            self._rank = first.rank
+            self.held_bytes += first.size_bytes
             first.take()
             first.granted.set()
             self.settle()

@@ -21,12 +21,13 @@ from ..ports import RequestBody
 from ..responses.values import mend_text
 from ..threads import is_large
 
-_SHORT_BYTES: Final = 64 * 1024
+_SHORT_BYTES: Final = 16 * 1024
 """Pieces of less are sent together."""
-_WINDOW_CHARACTERS: Final = 256 * 1024
+_WINDOW_CHARACTERS: Final = 128 * 1024
 """As much is looked at, or sent, at a time."""
 _AS_THEY_ARE: Final = bytes(byte for byte in range(0x20, 0x80) if byte not in b'"\\')
 """What JSON does not escape."""
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,9 @@ def _escaped(text: str) -> bytes:
 
 def _encoded(value: Any) -> bytes:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return _JSON.encode(value).encode()
     except ValueError:  # an infinite number, or half a character
-        return mend_text(json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))).encode()
+        return mend_text(_JSON.encode(_finite(value))).encode()
 
 
 def _finite(value: Any) -> Any:

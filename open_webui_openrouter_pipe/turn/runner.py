@@ -238,16 +238,20 @@ class TurnRunner:
     async def _read(self) -> tuple[History, str]:
         """Return the chat, and its system prompt as it is now."""
         messages = self.messages
-        read = partial(
-            read_history,
-            messages,
-            prompt="" if self.has_attachments else self.base_user_prompt,
-            of_program=not (self.origin.chat_id and self.origin.message_id),
-        )
-        history = await apart(messages, read)
-        if history.holds_details and self.folded_answers and (folded := await self.folded_answers()):
-            history = await apart(messages, partial(read, without_items=folded))
-        return history, await apart(messages, partial(present_prompt, history, self.base_system_prompt))
+
+        def read(folded: Sequence[str] = ()) -> tuple[History, str]:
+            history = read_history(
+                messages,
+                prompt="" if self.has_attachments else self.base_user_prompt,
+                of_program=not (self.origin.chat_id and self.origin.message_id),
+                without_items=folded,
+            )
+            return history, present_prompt(history, self.base_system_prompt)
+
+        found = await apart(messages, read)
+        if found[0].holds_details and self.folded_answers and (folded := await self.folded_answers()):
+            found = await apart(messages, partial(read, folded))
+        return found
 
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None

@@ -57,6 +57,7 @@ CONTENTS = {
     "cut-docx": package("word/document.xml")[:-30],
     "cut-png": PNG[:-20],
     "binary": b"\1\2\0\xff",
+    "empty": b"",
     "large": PNG + bytes(2**20),
     **dict.fromkeys(("a", "b", "c", "old", "drawn", "new"), PNG),
 }

@@ -29,7 +29,6 @@ from tests.media.test_library import PNG, FakeDownloads, chat, image, library, n
 
 if TYPE_CHECKING:
     from open_webui_openrouter_pipe.media.library import MediaLibrary
-    from open_webui_openrouter_pipe.media.memory import Reservation
     from open_webui_openrouter_pipe.ports import Room
     from open_webui_openrouter_pipe.responses.items import InputPart
 
@@ -146,23 +145,23 @@ async def test_users_take_turns(came: str, served: str) -> None:
 
 
 async def test_who_wants_more_than_all_gets_all_alone() -> None:
-    """It waits for everybody before it, and nobody passes it."""
+    """Small ones of others pass it, until they have got as much as it waits for."""
     budget, seen = ByteBudget(LIMIT), list[str]()
-    small = await budget.reserve("a", 10)
+    held = await budget.reserve("a", 10)
 
-    async def request(user: str, size: int) -> Reservation:
+    async def request(user: str, size: int) -> None:
         reservation = await budget.reserve(user, size)
         seen.append(f"{user} {reservation.size_bytes}")
-        return reservation
+        reservation.release()
 
     large = asyncio.ensure_future(request("b", 10_000))
-    later = asyncio.ensure_future(request("c", 1))
-    await turns_of_the_loop(5)
-    assert seen == []
-    small.release()
-    (await large).release()
-    (await later).release()
-    assert seen == ["b 100", "c 1"]
+    await asyncio.sleep(0)
+    small = [asyncio.ensure_future(request(f"c{number}", 30)) for number in range(9)]
+    await turns_of_the_loop(9)
+    assert seen == ["c0 30", "c1 30", "c2 30"]
+    held.release()
+    await asyncio.gather(large, *small)
+    assert seen == ["c0 30", "c1 30", "c2 30", "b 100", *(f"c{number} 30" for number in range(3, 9))]
 
 
 async def test_a_wait_has_an_end() -> None:
@@ -363,10 +362,9 @@ async def test_a_picture_of_an_answer_waits_for_nobody() -> None:
     downloads = CountedDownloads(size_bytes=1000)
     shown = limited(downloads, 64_000)
     assert len((await shown.fetch("https://example.org/1.png")).content) == 1000
-    assert shown.encoded.budget.held_bytes == 1000  # until the call ends, as it is being stored
+    assert shown.encoded.budget.held_bytes == 0
     other = await shown.encoded.budget.reserve("other", 62_000)
     with pytest.raises(AttachmentUnavailable):
         await shown.fetch("https://example.org/2.png")
     other.release()
-    shown.held.release()
     assert shown.encoded.budget.held_bytes == 0

@@ -138,6 +138,8 @@ SHAPES: Mapping[str, Shape] = {
     "markers beside <details": text(lambda at: f"<details {marked(at)}"),
     "markers in code": text(lambda at: f"```\n{marked(at)}```"),
     "markers in a row": lambda n: [ASKED, *(assistant(f"<details {marked(at)}") for at in range(n)), ASKED],
+    "turns with markers": lambda n: [*joined([ASKED, assistant(marked(at))] for at in range(n)), ASKED],
+    "turns with blocks": lambda n: [*joined([ASKED, assistant(block(at))] for at in range(n)), ASKED],
     "one marker many times": text(lambda _: marked(1)),
     "references": lambda n: [
         ASKED,
