@@ -74,10 +74,11 @@ class BillWriter(BatchWriter[Bill]):
         """Have a bill written beside its request."""
         super().write(sound_bill(bill if bill.created else replace(bill, created=self._clock())))
 
-    def release(self, hold: str) -> None:
+    def release(self, bill: Bill) -> None:
         """End what was held for a request that is not sent; its row keeps a hold that comes later from counting."""
-        self._held.add(hold)
-        self.write(Bill(id=hold, purpose="failure", failure="not_sent", requests=0))
+        self._held.add(bill.id)
+        nothing = Bill(id=bill.id, purpose="failure", failure="not_sent", requests=0)
+        self.write(replace(nothing, user_id=bill.user_id, accounts=bill.accounts))
 
     def lose(self, values: Sequence[Bill], reason: object) -> None:
         """Log bills with all that is needed to enter them later."""

@@ -180,7 +180,7 @@ async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     ledger = ledger_at(database)
     for _ in range(2):
         assert await ledger.hold(estimate("h0"), 5, UNDER) is True
-    ledger.release("h0")
+    ledger.release(estimate("h0"))
     await ledger.idle()
     assert await ledger.hold(estimate("h1"), 1.5, UNDER) is True
     assert await ledger.sums(["user:ada"]) == {"user:ada": AccountSums(held=1.5)}
@@ -188,7 +188,7 @@ async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     assert await ledger.hold(estimate("h3"), 0.5, UNDER) is True
     assert await ledger.hold(estimate("h4"), 0.1, UNDER) is False
     await write(ledger, replace(BILL, id="h1"))
-    ledger.release("h3")
+    ledger.release(estimate("h3"))
     await ledger.idle()
     assert await ledger.sums(["user:ada", "all"]) == {
         "user:ada": AccountSums(0.5, 0.5, 0.125, 1.0, 1.0),
@@ -284,23 +284,29 @@ async def test_a_hold_is_renewed_as_long_as_its_request_runs(
 async def test_a_release_keeps_a_late_hold_from_counting(database: Database) -> None:
     """The transaction of a hold may succeed although its request has given up on it."""
     ledger, late = ledger_at(database), ledger_at(database)
-    ledger.release("h1")
+    ledger.release(estimate("h1"))
     await ledger.idle()
     assert await late.hold(estimate("h1"), 0.5, UNDER) is True
     await run_out(database)
     await ledger.settle()
     assert await late.hold(estimate("h2"), 0.5, UNDER) is True
-    ledger.release("h2")
+    ledger.release(estimate("h2"))
     await ledger.idle()
     assert await database.fetch(sa.select(database.tables.hold)) == []
-    assert await rows(database) == dict.fromkeys(["h1", "h2"], (0.0, False))
+    assert await late.hold(estimate("h3"), 0.5, UNDER) is True
+    await run_out(database)
+    await ledger.settle()  # while the release waits for the database
+    assert (await late.sums(["all"]))["all"].day == 0.25
+    late.release(estimate("h3"))
+    await late.idle()
+    assert await rows(database) == dict.fromkeys(["h1", "h2", "h3"], (0.0, False))
     await added_up(database)
 
 
 async def test_a_bill_that_is_not_written_can_be_entered_from_the_log(
     database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is an error with all that the bill has, and no text of a user."""
+    """It is an error with all that the bill has, but its steps, and no text of a user."""
     monkeypatch.setattr("open_webui_openrouter_pipe.store.beside.CLOSING_SECONDS", 0.05)
     await database.change(sa.text(f"ALTER TABLE {database.tables.ledger.fullname} RENAME TO away"))
     bills = [replace(each, created=NOW) for each in (replace(BILL, id="b1"), record(2, PRUNED))]
@@ -308,6 +314,7 @@ async def test_a_bill_that_is_not_written_can_be_entered_from_the_log(
     for bill in bills:
         ledger.write(bill)
     await ledger.aclose()
+    bills = [replace(each, steps=()) for each in bills]
     lines = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert [read_bill(line[line.index("{") :]) for line in lines] == bills
     assert [line.partition(":")[0] for line in lines] == ["bill not written, the worker ends"] * 2
