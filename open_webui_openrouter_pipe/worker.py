@@ -111,6 +111,8 @@ class Host:
     """Returns the texts of the answers of a call's chat of which the host keeps no items."""
     replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] = _NOTHING
     """Stores another value of a user's valve."""
+    stored_valves: Callable[[str], Awaitable[Mapping[str, Any] | None]] = _NO_VALUES
+    """Returns what is stored of a function's valves, None where the database does not say."""
     default_locale: Callable[[], str] = str
     """Returns the language of who has chosen none."""
     may_continue: Callable[[Call], Awaitable[bool]] = _YES
