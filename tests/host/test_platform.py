@@ -161,7 +161,7 @@ def test_another_secret_opens_nothing(tmp_path: Path) -> None:
     stored = found["stored"]
     assert stored.startswith("sealed:")
     assert KEY[:12] not in stored
-    assert (found["again"], found["used"]) == (stored, [KEY, None, ""])
+    assert (found["again"], found["used"]) == (stored, [KEY, "none", ""])
     other = {**encrypting, "WEBUI_SECRET_KEY": "another"}
     elsewhere = inside_open_webui(tmp_path, other, visit, stored, found["encrypted"])
     assert (elsewhere["stored"], elsewhere["used"][0]) == (stored, "")

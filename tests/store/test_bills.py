@@ -113,6 +113,14 @@ async def test_bills_of_an_earlier_release_stay(database: Database) -> None:
     }
 
 
+async def test_a_bill_that_is_late_leaves_the_chat_in_use(database: Database) -> None:
+    """One from a log of long ago, too: the sweep looks when a chat was last used."""
+    await write(ledger_at(database), BILL)
+    await write(ledger_at(database), replace(BILL, created=NOW - 100 * DAY_SECONDS))
+    await sweep(database, FakeHost())
+    assert (await ledger_at(database).of_chat("ada", "chat-1")).requests == 2
+
+
 async def test_a_bill_of_a_provider_alone_is_written(database: Database) -> None:
     """OpenRouter's fee may be nothing."""
     ledger = ledger_at(database)
