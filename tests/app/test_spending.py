@@ -215,7 +215,7 @@ async def test_a_command_says_what_a_chat_has_cost(user: User, standin: StandIn)
         ("OpenAI: GPT-5.2", "2"),
         ("Anthropic: Claude Sonnet 4.5", "1"),
     }
-    assert re.fullmatch(r"- titles, stopped answers and the like: \$[\d.]+", others)
+    assert re.fullmatch(r"- titles and the like: \$[\d.]+", others)
     assert re.fullmatch(r"- next message from \$[\d.]+ \(\$[\d.]+ after [\w: ]+\)", after)
     user.language = LANGUAGES["de"]
     assert re.search(

@@ -141,8 +141,8 @@ def visit(key: str, encrypted: str) -> dict[str, Any]:
     second = UserValves(**first)
     whole = [encrypt_valves({"ZDR": True}), encrypt_valves({}), encrypted]
     return {
-        "stored": first["API_KEY"],
-        "again": second.model_dump(exclude_unset=True)["API_KEY"],
+        "stored": "".join(first["API_KEY"]),
+        "again": "".join(second.model_dump(exclude_unset=True)["API_KEY"]),
         "used": [
             key_of("", second),
             key_of("", second, USER_CONTROLS="WEB_SEARCH"),

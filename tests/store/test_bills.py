@@ -328,6 +328,21 @@ async def test_a_bill_that_is_not_written_can_be_entered_from_the_log(
     assert [line.partition(":")[0] for line in lines] == ["bill not written, the worker ends"] * 2
 
 
+async def test_a_bill_of_a_worker_that_is_cancelled_twice_is_in_the_log(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The function is replaced, and Open WebUI stops at once: so soon the database cannot answer."""
+    ledger = ledger_at(database)
+    ledger.write(replace(BILL, id="b1"))
+    await asyncio.sleep(0)
+    assert ledger._writing
+    for _ in range(2):
+        ledger._writing.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait({ledger._writing})
+    assert ["b1" in each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == [True]
+
+
 NUMBERS_OF_BILLS = [each.name for each in AUDIT_COLUMNS if each.type in {"int", "float"}]
 
 
