@@ -32,7 +32,7 @@ from .host.lookups import (
     template_digest,
 )
 from .host.model_rows import admin_parameters
-from .host.platform import platform, replace_user_valve
+from .host.platform import platform, replace_user_valve, stored_valves
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .money.limits import accounts_of
 from .openrouter.listing import STATUS_ID
@@ -207,6 +207,7 @@ def build_app() -> App:
             prompt_template=template_digest,
             folded_answers=folded_answers,
             replace_user_valve=replace_user_valve,
+            stored_valves=stored_valves,
             default_locale=default_locale,
             may_continue=may_continue,
             voice_prompt=voice_prompt,

@@ -435,7 +435,7 @@ class Ledger(Protocol):
     def write(self, bill: Bill, /) -> None:
         """Have a bill written beside the request; never waits, never raises."""
 
-    def release(self, hold: str) -> None:
+    def release(self, bill: Bill) -> None:
         """End what was held for a request that is not sent; never waits, never raises."""
 
     async def sums(self, accounts: Sequence[str], zone: tzinfo) -> Mapping[str, AccountSums]:

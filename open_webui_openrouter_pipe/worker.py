@@ -111,6 +111,8 @@ class Host:
     """Returns the texts of the answers of a call's chat of which the host keeps no items."""
     replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] = _NOTHING
     """Stores another value of a user's valve."""
+    stored_valves: Callable[[str], Awaitable[Mapping[str, Any] | None]] = _NO_VALUES
+    """Returns what is stored of a function's valves, None where the database does not say."""
     default_locale: Callable[[], str] = str
     """Returns the language of who has chosen none."""
     may_continue: Callable[[Call], Awaitable[bool]] = _YES
@@ -212,7 +214,7 @@ class Worker:
         now = self.loop.time()
         if now >= self._next_sweep_look_seconds:
             self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
-            self.own.start(_clean_up(self.host, self.own.ledger, settings.store.cleanup_days))
+            self.own.start(_clean_up(self.host, settings.store.cleanup_days))
 
     def recording(self) -> Recording | None:
         """Return what is being recorded now."""
@@ -283,13 +285,9 @@ def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[A
         asyncio.run_coroutine_threadsafe(close(), loop)
 
 
-async def _clean_up(host: Host, ledger: SpendingLedger, keep_days: int) -> None:
-    """Settle the holds of workers that died, and delete what is due of all that is stored.
-
-    0 days keep all for ever that is not of deleted users and chats.
-    """
+async def _clean_up(host: Host, keep_days: int) -> None:
+    """Delete what is due of all that is stored; 0 days keep all for ever that is not of deleted users and chats."""
     try:
-        await ledger.settle()
         swept = await Sweep(host.database, host.records, Schedule(keep_days=keep_days)).run()
     except Exception:  # the host may raise anything, and the next sweep may succeed
         log.warning("the sweep of stored items ended early", exc_info=True)

@@ -139,6 +139,17 @@ def stored_user_valves(user: Mapping[str, Any], function_id: str) -> Mapping[str
         return None
 
 
+async def stored_valves(function_id: str) -> Mapping[str, Any] | None:
+    """Return what is stored of a function's valves, None where the database does not say.
+
+    For each call the host takes that for no valves: `get_function_module_by_id` in `functions.py` of Open WebUI 0.12.
+    """
+    from open_webui.models.functions import Functions
+
+    found: Mapping[str, Any] | None = await Functions.get_function_valves_by_id(function_id)
+    return found
+
+
 async def replace_user_valve(function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
     """Store another value of a user's valve, if it is still the first of these; never raises."""
     from open_webui.models.functions import Functions

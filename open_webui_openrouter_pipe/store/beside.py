@@ -142,9 +142,9 @@ class BatchWriter(Generic[Value]):
 
     async def _write_rest(self) -> None:
         """Write what is waiting, and what others add that the event loop has cancelled too, as far as there is time."""
-        for _ in range(_ENDING_STEPS):
-            await asyncio.sleep(0)
         try:
+            for _ in range(_ENDING_STEPS):
+                await asyncio.sleep(0)
             async with asyncio.timeout(CLOSING_SECONDS):
                 while self._waiting:
                     if not await self._write_next():

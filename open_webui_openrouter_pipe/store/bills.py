@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import UTC, tzinfo
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -43,6 +43,7 @@ HOLD_SECONDS: Final = 2 * 60
 RENEWING_SECONDS: Final = 40.0
 
 _USAGE_KEY: Final = itemgetter("account", "quarter", "model", "failure")
+_CHAT_KEY: Final = itemgetter("user_id", "chat_id")
 CHAT_SUMS: Final = tuple(field.name for field in fields(ChatSpending))
 _SUMS: Final = tuple(field.name for field in fields(AccountSums))
 
@@ -74,10 +75,11 @@ class BillWriter(BatchWriter[Bill]):
         """Have a bill written beside its request."""
         super().write(sound_bill(bill if bill.created else replace(bill, created=self._clock())))
 
-    def release(self, hold: str) -> None:
+    def release(self, bill: Bill) -> None:
         """End what was held for a request that is not sent; its row keeps a hold that comes later from counting."""
-        self._held.add(hold)
-        self.write(Bill(id=hold, purpose="failure", failure="not_sent", requests=0))
+        self._held.add(bill.id)
+        nothing = Bill(id=bill.id, purpose="failure", failure="not_sent", requests=0)
+        self.write(replace(nothing, user_id=bill.user_id, accounts=bill.accounts))
 
     def lose(self, values: Sequence[Bill], reason: object) -> None:
         """Log bills with all that is needed to enter them later."""
@@ -199,8 +201,8 @@ class BillWriter(BatchWriter[Bill]):
 
     async def _add(self, connection: AsyncConnection, bills: Iterable[tuple[Bill, int]]) -> None:
         """Add bills to the sums so many times."""
-        usage, chats = list[dict[str, Any]](), list[dict[str, Any]]()
-        for bill, times in sorted(bills, key=lambda each: attrgetter("user_id", "chat_id")(each[0])):
+        usage, chats, now = list[dict[str, Any]](), list[dict[str, Any]](), self._clock()
+        for bill, times in bills:
             sums = {name: times * getattr(bill, name) for name in CHAT_SUMS}
             key = {
                 "quarter": bill.created // QUARTER_SECONDS,
@@ -212,8 +214,9 @@ class BillWriter(BatchWriter[Bill]):
                 usage.append({"account": account, "model": model, **key, **sums})
             if bill.user_id:
                 of_chat = {"user_id": bill.user_id, "chat_id": bill.chat_id}
-                chats.append({**of_chat, "last_used": bill.created, **sums})
+                chats.append({**of_chat, "last_used": now, **sums})
         usage.sort(key=_USAGE_KEY)
+        chats.sort(key=_CHAT_KEY)
         for statement, rows in ((self._add_to_account, usage), (self._add_to_chat, chats)):
             if rows:
                 await connection.execute(statement, rows)

@@ -39,14 +39,17 @@ class SpendingLedger(BillWriter):
         return [(row.break_position, row.break_cause, row.lost_cost) for row in found]
 
     async def costs(self, user_id: str, chat_id: str, zone: tzinfo) -> list[tuple[date, str, ChatSpending]]:
-        """List what a chat's models have cost by the days of a zone, the latest first. Raises StoreError."""
+        """List what a chat's models have cost by the days of a zone, the latest first, without the host's tasks.
+
+        Raises StoreError.
+        """
         audit = self._tables.audit.c
         quarter = audit.created // QUARTER_SECONDS
         sums = (sa.func.sum(column) for column in (audit.cost, audit.provider_cost))
         query = (
             sa.select(quarter, audit.model, sa.func.count(), *sums)
             .filter_by(user_id=user_id, chat_id=chat_id)
-            .where(audit.cost + audit.provider_cost > 0)
+            .where(audit.cost + audit.provider_cost > 0, audit.purpose != "task")
             .group_by(quarter, audit.model)
         )
         days = dict[tuple[date, str], ChatSpending]()

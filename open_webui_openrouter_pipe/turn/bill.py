@@ -332,8 +332,8 @@ class Spending:
     sent: LastRequest = field(init=False)
     """The last request that was opened, with what its input was expected to be billed as."""
     _found: FoundBreak | None = field(default=None, init=False)
-    _bill: Bill = field(default_factory=Bill, init=False)
-    """What the last request that was opened costs if nothing more is known."""
+    _row_id: str = field(default="", init=False)
+    """The id of the bill of the last request that was opened."""
     _named: int = field(default=0, init=False)
     """How many responses had begun before the request."""
     _message: str = field(init=False)
@@ -368,9 +368,9 @@ class Spending:
         memory.declined.forget(origin.user_id, origin.chat_id)
         if self.settings.confirm_dollars and self.ask:
             await self._confirm(self.ask)
-        self._bill = self._priced(plan, sent.usage, self.services.planner.new_id())
+        self._row_id = self.services.planner.new_id()
         if self.payer.under:
-            await self._take_hold(request.body, notify)
+            await self._take_hold(self._priced(plan, sent.usage), request.body, notify)
         self.sent = replace(sent, sent_seconds=memory.clock())
         self._named = len(self.generations.named) if self.generations else 0
 
@@ -392,9 +392,9 @@ class Spending:
         if origin.message_id:
             self.services.turns.put(self._key, so_far)
         for name in names if usage is None else names[:-1]:  # attempts that nothing came of
-            lost = self._priced(plan, Usage(), services.planner.new_id())
-            self._ask_later(replace(lost, generation=name))
-        bill = self._priced(plan, usage or Usage(), self._bill.id)
+            lost = self._priced(plan, Usage())
+            self._ask_later(replace(lost, id=services.planner.new_id(), generation=name))
+        bill = self._priced(plan, usage or Usage())
         if usage is None:
             bill = replace(bill, requests=0)
         else:
@@ -425,10 +425,10 @@ class Spending:
             accounts=self.payer.accounts,
         )
 
-    def _priced(self, plan: Plan, usage: Usage, row_id: str) -> Bill:
+    def _priced(self, plan: Plan, usage: Usage) -> Bill:
         """The bill of the last request, by the list of prices."""
         bill = self._of_call(sent_bill(plan))
-        bill = replace(bill, id=row_id, purpose=self.purpose, created=int(self.sent.sent_seconds))
+        bill = replace(bill, id=self._row_id, purpose=self.purpose, created=int(self.sent.sent_seconds))
         return _with_usage(bill, self.sent, usage)
 
     def _ask_later(self, bill: Bill) -> None:
@@ -436,8 +436,9 @@ class Spending:
         sent, write = self.sent, self.services.ledger.write
 
         def correct(usage: Usage) -> None:
-            told = replace(_with_usage(bill, sent, usage), estimated=False)
-            write(replace(told, cost=usage.cost, provider_cost=usage.provider_cost))
+            if bill.estimated or usage.is_billed:  # an attempt that has cost nothing is no request
+                told = replace(_with_usage(bill, sent, usage), estimated=False)
+                write(replace(told, cost=usage.cost, provider_cost=usage.provider_cost))
 
         if self.generations:
             self.services.late.ask(self.generations, bill.generation, correct)
@@ -591,11 +592,11 @@ class Spending:
                 raise SpendingDeclined(notice("declined", cost=dollars(cost)))
         memory.agreed.add(origin.user_id, [self._message])
 
-    async def _take_hold(self, body: RequestBody, notify: Show) -> None:
+    async def _take_hold(self, bill: Bill, body: RequestBody, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
         tokens, now_seconds = self.sent.usage.input_tokens, self.sent.sent_seconds
         amount = self.ceiling.highest_cost(body, tokens, seconds=now_seconds)
-        if await self._has_hold(amount):
+        if await self._has_hold(bill, amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))
         has_hold, left_seconds = False, WAIT_SECONDS
@@ -603,26 +604,30 @@ class Spending:
             while not has_hold and left_seconds > 0:
                 await asyncio.sleep(_POLL_SECONDS)
                 left_seconds -= _POLL_SECONDS
-                has_hold = await self._has_hold(amount)
+                has_hold = await self._has_hold(bill, amount)
         except SpendingLimitReached:
             await notify(Notice(notice("place_found")))
             raise
-        await notify(Notice(notice("place_found")))
+        try:
+            await notify(Notice(notice("place_found")))
+        except asyncio.CancelledError:  # what nobody ends would be renewed as long as the worker lives
+            self.services.ledger.release(bill)
+            raise
         if not has_hold:
             raise SpendingLimitReached(notice("limit_in_use"))
 
-    async def _has_hold(self, amount: float) -> bool:
+    async def _has_hold(self, bill: Bill, amount: float) -> bool:
         """Try to hold an amount. Raises SpendingLimitReached where waiting is useless."""
-        services, payer, hold = self.services, self.payer, self._bill.id
-        holding = asyncio.ensure_future(services.ledger.hold(self._bill, amount, payer.under))
+        services, payer = self.services, self.payer
+        holding = asyncio.ensure_future(services.ledger.hold(bill, amount, payer.under))
         try:
             if await asyncio.shield(holding):
                 return True
         except StoreError as error:  # the transaction may have succeeded all the same
-            services.ledger.release(hold)
+            services.ledger.release(bill)
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
         except asyncio.CancelledError:  # the database goes on with what it has begun
-            holding.add_done_callback(lambda _: services.ledger.release(hold))
+            holding.add_done_callback(lambda _: services.ledger.release(bill))
             raise
         state = await services.nearest(payer.under)
         if state and state.is_reached:

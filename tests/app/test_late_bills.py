@@ -126,6 +126,22 @@ async def test_an_attempt_that_nothing_came_of_has_a_row_once_it_was_billed(
         assert (await app.worker.own.ledger.of_chat("ada", chat.chat_id)).requests == 2
 
 
+async def test_an_attempt_that_has_cost_nothing_is_no_request(tmp_path: Path, standin: StandIn) -> None:
+    """OpenRouter tells of it all the same."""
+    async with app_on(tmp_path, Cutting()) as app:
+        app.worker.own.late_bills.waits_seconds = (0.05,) * 1000
+        chat = Chat(app, settings(standin))
+        await chat.ask("[[standin: deltas=5]] [[standin: delay=0 first=0.5]]")
+        nothing = dict.fromkeys(("total_cost", "native_tokens_prompt", "native_tokens_completion"), 0)
+        await eventually(lambda: len(standin.bills) == 2)
+        cut, _ = standin.bills.values()
+        cut |= {**nothing, "is_byok": False}
+        standin.advance(60)
+        await eventually(lambda: not app.worker.own.late_bills._timers)
+        await app.idle()
+        assert len(await rows_of(app)) == 1
+
+
 async def test_an_answer_with_its_bill_is_not_asked_for(app: App, standin: StandIn) -> None:
     """Nor one that nobody began."""
     chat = Chat(app, settings(standin))

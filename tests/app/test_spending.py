@@ -22,12 +22,14 @@ from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
 from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
 from open_webui_openrouter_pipe.money.prices import Prices, dollars
+from open_webui_openrouter_pipe.ports import Notice
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, TextDelta, read_usage
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
+from open_webui_openrouter_pipe.turn.channel import OutputChannel
 from open_webui_openrouter_pipe.valves import UserValves
-from open_webui_openrouter_pipe.words.lines import LANGUAGES
+from open_webui_openrouter_pipe.words.lines import LANGUAGES, notice
 from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks.long_chats import forecast_errors, within_share
 from scripts.harness.page import Page, PipeInProcess
@@ -213,7 +215,7 @@ async def test_a_command_says_what_a_chat_has_cost(user: User, standin: StandIn)
         ("OpenAI: GPT-5.2", "2"),
         ("Anthropic: Claude Sonnet 4.5", "1"),
     }
-    assert re.fullmatch(r"- titles, stopped answers and the like: \$[\d.]+", others)
+    assert re.fullmatch(r"- titles and the like: \$[\d.]+", others)
     assert re.fullmatch(r"- next message from \$[\d.]+ \(\$[\d.]+ after [\w: ]+\)", after)
     user.language = LANGUAGES["de"]
     assert re.search(
@@ -638,9 +640,41 @@ async def test_near_a_limit_requests_wait_for_each_other(
     second = asyncio.create_task(user.lines("two", SPENDING_LIMITS=limits))
     await eventually(lambda: len(tries) > 1)
     for name in ("other", "more"):
-        user.ledger.release(name)
+        user.ledger.release(Bill(id=name))
     assert (await second)[:2] == [waiting, over]
     assert len(standin.responses) == 1
+
+
+async def test_who_leaves_when_the_wait_is_over_holds_nothing(
+    user: User, monkeypatch: pytest.MonkeyPatch, tries: list[float]
+) -> None:
+    """What nobody ends would be renewed as long as the worker lives."""
+    limits = "user: 0.2/day"
+    under = limits_of("ada", (), read_limits(limits), is_admin=False)
+    monkeypatch.setattr(bill, "_POLL_SECONDS", 0.01)
+    for name, amount in (("other", 0.19), ("more", 0.05)):
+        await user.ledger.hold(Bill(id=name), amount, under)
+    put = OutputChannel.put
+
+    async def stalled(channel: OutputChannel, output: Any) -> None:
+        if isinstance(output, Notice) and output.text == notice("place_found"):
+            await asyncio.Event().wait()
+        await put(channel, output)
+
+    monkeypatch.setattr(OutputChannel, "put", stalled)
+    waiting = asyncio.create_task(user.lines("one", SPENDING_LIMITS=limits))
+    await eventually(lambda: bool(tries))
+    for name in ("other", "more"):
+        user.ledger.release(Bill(id=name))
+    ledger = user.app.worker.own.ledger
+    await eventually(lambda: bool(ledger._held))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await ledger.idle()
+    await user.ledger.idle()
+    assert not ledger._held
+    assert await user.held() == 0
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,14 @@ async def test_bills_of_an_earlier_release_stay(database: Database) -> None:
     }
 
 
+async def test_a_bill_that_is_late_leaves_the_chat_in_use(database: Database) -> None:
+    """One from a log of long ago, too: the sweep looks when a chat was last used."""
+    await write(ledger_at(database), BILL)
+    await write(ledger_at(database), replace(BILL, created=NOW - 100 * DAY_SECONDS))
+    await sweep(database, FakeHost())
+    assert (await ledger_at(database).of_chat("ada", "chat-1")).requests == 2
+
+
 async def test_a_bill_of_a_provider_alone_is_written(database: Database) -> None:
     """OpenRouter's fee may be nothing."""
     ledger = ledger_at(database)
@@ -180,7 +188,7 @@ async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     ledger = ledger_at(database)
     for _ in range(2):
         assert await ledger.hold(estimate("h0"), 5, UNDER) is True
-    ledger.release("h0")
+    ledger.release(estimate("h0"))
     await ledger.idle()
     assert await ledger.hold(estimate("h1"), 1.5, UNDER) is True
     assert await ledger.sums(["user:ada"]) == {"user:ada": AccountSums(held=1.5)}
@@ -188,7 +196,7 @@ async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     assert await ledger.hold(estimate("h3"), 0.5, UNDER) is True
     assert await ledger.hold(estimate("h4"), 0.1, UNDER) is False
     await write(ledger, replace(BILL, id="h1"))
-    ledger.release("h3")
+    ledger.release(estimate("h3"))
     await ledger.idle()
     assert await ledger.sums(["user:ada", "all"]) == {
         "user:ada": AccountSums(0.5, 0.5, 0.125, 1.0, 1.0),
@@ -284,16 +292,22 @@ async def test_a_hold_is_renewed_as_long_as_its_request_runs(
 async def test_a_release_keeps_a_late_hold_from_counting(database: Database) -> None:
     """The transaction of a hold may succeed although its request has given up on it."""
     ledger, late = ledger_at(database), ledger_at(database)
-    ledger.release("h1")
+    ledger.release(estimate("h1"))
     await ledger.idle()
     assert await late.hold(estimate("h1"), 0.5, UNDER) is True
     await run_out(database)
     await ledger.settle()
     assert await late.hold(estimate("h2"), 0.5, UNDER) is True
-    ledger.release("h2")
+    ledger.release(estimate("h2"))
     await ledger.idle()
     assert await database.fetch(sa.select(database.tables.hold)) == []
-    assert await rows(database) == dict.fromkeys(["h1", "h2"], (0.0, False))
+    assert await late.hold(estimate("h3"), 0.5, UNDER) is True
+    await run_out(database)
+    await ledger.settle()  # while the release waits for the database
+    assert (await late.sums(["all"]))["all"].day == 0.25
+    late.release(estimate("h3"))
+    await late.idle()
+    assert await rows(database) == dict.fromkeys(["h1", "h2", "h3"], (0.0, False))
     await added_up(database)
 
 
@@ -310,9 +324,25 @@ async def test_a_bill_that_is_not_written_can_be_entered_from_the_log(
     for bill in bills:
         ledger.write(bill)
     await ledger.aclose()
+    bills = [replace(each, steps=()) for each in bills]
     lines = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert [read_bill(line[line.index("{") :]) for line in lines] == bills
     assert [line.partition(":")[0] for line in lines] == ["bill not written, the worker ends"] * 2
+
+
+async def test_a_bill_of_a_worker_that_is_cancelled_twice_is_in_the_log(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The function is replaced, and Open WebUI stops at once: so soon the database cannot answer."""
+    ledger = ledger_at(database)
+    ledger.write(replace(BILL, id="b1"))
+    await asyncio.sleep(0)
+    assert ledger._writing
+    for _ in range(2):
+        ledger._writing.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait({ledger._writing})
+    assert ["b1" in each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == [True]
 
 
 NUMBERS_OF_BILLS = [each.name for each in AUDIT_COLUMNS if each.type in {"int", "float"}]

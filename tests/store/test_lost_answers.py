@@ -164,7 +164,7 @@ async def live(database: Database) -> list[Any]:
     ledger, hold = SpendingLedger(database, clock=lambda: NOW), database.tables.hold
     told: list[Any] = [await ledger.hold(replace(BILL, id=name), 2, UNDER) for name in ("h1", "h2", "h3")]
     ledger.write(replace(BILL, id="h1", cost=0.75))
-    ledger.release("h2")
+    ledger.release(replace(BILL, id="h2"))
     await ledger.idle()
     await database.change(sa.update(hold).values(until=NOW).where(hold.c.id == "h3"))
     await ledger.settle()
