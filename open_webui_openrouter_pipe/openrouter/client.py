@@ -257,7 +257,8 @@ class _Stream:
                 broken = error
                 break
         if self.pace:
-            self.pace.note(sum(map(is_delta, read)), len(portion))
+            # after `[DONE]` nothing but the end is awaited
+            self.pace.note(0 if self.decoder.done else sum(map(is_delta, read)), len(portion))
         yield from join_deltas(read)
         if broken:
             raise broken

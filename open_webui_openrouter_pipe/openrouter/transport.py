@@ -1,7 +1,8 @@
 """HTTP/1.1 over the event loop's own sockets: a transport for httpx whose streams are read by time.
 
 Waking up for a portion costs more than its bytes. So nothing is read between two reads: what comes waits in the
-kernel, also below TLS, and the next read takes all of it. `Pace` says when that is.
+kernel, also below TLS, and the next read takes all of it. `Pace` says when that is. Windows has no `poll`, which tells
+whether a server has closed a connection that rests: this module cannot be imported there.
 
 A connection serves the next request when its own is over, and there is no limit of them: whoever uses it limits how
 many requests run. Only HTTP/1.1: a server that is not told that nobody reads a stream any more writes it to its end,
@@ -14,11 +15,10 @@ import asyncio
 import socket
 import ssl
 from asyncio.staggered import staggered_race
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import suppress
 from functools import partial
-from itertools import chain, zip_longest
 from select import POLLIN, poll
 from typing import Any, Final, cast
 
@@ -314,22 +314,21 @@ async def _connected_socket(host: str, port: int) -> socket.socket:
     """Connect to the first address of a host that answers, by IPv6 and IPv4 in turns. Raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM)
-    first = [each for each in found if each[0] == found[0][0]]
-    others = [each for each in found if each[0] != found[0][0]]
-    ordered = filter(None, chain.from_iterable(zip_longest(first, others)))
+    of_family, opened = Counter[int](), list[socket.socket]()
 
-    opened = list[socket.socket]()
-    winner: socket.socket | None = None
+    def turn(address: tuple[Any, ...]) -> int:
+        of_family[address[0]] += 1
+        return of_family[address[0]]
 
     async def connect(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:
         opened.append(connecting := socket.socket(family, kind, protocol))
-        connecting.settimeout(0)
-        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connecting.setblocking(False)
         await loop.sock_connect(connecting, address)
         return connecting
 
+    winner: socket.socket | None = None
     try:
-        tries = [partial(connect, *each) for each in ordered]
+        tries = [partial(connect, *each) for each in sorted(found, key=turn)]
         winner, _, errors = await staggered_race(tries, _NEXT_ADDRESS_SECONDS)
     finally:  # a race that is cancelled may have been won
         for each in opened:

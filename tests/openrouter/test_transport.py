@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import select
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -77,9 +78,14 @@ async def test_both_ways_understand_the_same(name: str, portion: int) -> None:
 
 @pytest.mark.anyio
 async def test_without_the_parser_httpx_goes_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is Open WebUI's, and none of the pipe's own dependencies."""
+    """It is Open WebUI's, and none of the pipe's own dependencies; nor is its own way one on Windows."""
     assert isinstance(open_client(None, has_proxy=False)._transport, Transport)
     monkeypatch.setitem(sys.modules, "httptools", None)
+    monkeypatch.delitem(sys.modules, "open_webui_openrouter_pipe.openrouter.transport")
+    async with open_client(None, has_proxy=False) as client:
+        assert isinstance(client._transport, httpx.AsyncHTTPTransport)
+    monkeypatch.undo()
+    monkeypatch.delattr(select, "poll")  # as on Windows
     monkeypatch.delitem(sys.modules, "open_webui_openrouter_pipe.openrouter.transport")
     async with open_client(None, has_proxy=False) as client:
         assert isinstance(client._transport, httpx.AsyncHTTPTransport)
@@ -224,8 +230,10 @@ async def test_a_stream_is_read_so_that_four_deltas_come_together(
         clock.seconds = before + come * gap_seconds
         pace.note(come, 100)
     assert clock.waits[1:] == pytest.approx([expected] * 3 if expected else [])
-    pace.note(40, 1_000_000)
-    await pace.wait()
+    for deltas, size in ((40, 1_000_000), (0, 100)):  # and what follows no delta, such as the end
+        pace.note(4, 100)
+        pace.note(deltas, size)
+        await pace.wait()
     assert len(clock.waits) == (4 if expected else 0)
 
 
