@@ -161,16 +161,15 @@ class _Connection(asyncio.Protocol):
     async def send(self, request: httpx.Request) -> None:
         """Send a request, and wait for status and headers; a refusal before it is sent whole ends the sending."""
         self._begin()
-        path, lines = request.url.raw_path, (b"%s: %s\r\n" % each for each in request.headers.raw)
-        head = b"%s %s HTTP/1.1\r\n%s\r\n" % (request.method.encode("ascii"), path, b"".join(lines))
+        head = b"%s %s HTTP/1.1\r\n" % (request.method.encode("ascii"), request.url.raw_path)
+        head += b"".join([b"%s: %s\r\n" % each for each in request.headers.raw]) + b"\r\n"
         async for piece in cast("AsyncIterable[bytes]", request.stream):
-            self._write(head + piece)
-            head = b""
-            await self._may_write.wait()
             if self._error or self.status >= httpx.codes.BAD_REQUEST:
                 break
+            data, head = head + piece, b""
+            self._transport.write(self._tls.to_send(data) if self._tls else data)
+            await self._may_write.wait()
         else:
-            self._write(head)
             self._is_sent = True
         while not self._has_headers:
             await self._change()
@@ -199,10 +198,6 @@ class _Connection(asyncio.Protocol):
         self._transport.resume_reading()
         await self._changed.wait()
 
-    def _write(self, data: bytes) -> None:
-        if data and not self._error:
-            self._transport.write(self._tls.to_send(data) if self._tls else data)
-
     # --- what the event loop says
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -211,10 +206,14 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             plain = self._tls.received(data) if self._tls else data
-            if plain:
-                self._feed(plain)
+            self._parser.feed_data(plain)
         except ssl.SSLError as error:
             self._end(httpx.ReadError(str(error)))
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._end(httpx.RemoteProtocolError(f"No answer in HTTP/1.1: {type(error).__name__}"))
+        self._head_bytes += len(data)
+        if not self._has_headers and self._head_bytes > _HEAD_BYTES:
+            self._end(httpx.RemoteProtocolError("The head of the answer does not end."))
         if self._tls:
             if answer := self._tls.to_send():
                 self._transport.write(answer)
@@ -244,28 +243,15 @@ class _Connection(asyncio.Protocol):
         self._may_write.set()
         self._changed.set()
 
-    # --- HTTP
-
-    def _feed(self, data: bytes) -> None:
-        """Have bytes understood."""
-        try:
-            if not self._has_headers:
-                if self._head_bytes > _HEAD_BYTES:
-                    raise httptools.HttpParserError
-                self._head_bytes += len(data)
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._end(httpx.RemoteProtocolError(f"No answer in HTTP/1.1: {type(error).__name__}"))
-
-    def on_message_begin(self) -> None:
-        if self._is_complete:
-            raise httpx.RemoteProtocolError("The server sends what nobody has asked for.")
+    # --- what the parser says
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._has_headers:  # what comes after the body is no header
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        if self._is_complete:
+            raise httptools.HttpParserError("Nobody has asked for another answer.")
         self.status = self._parser.get_status_code()
         self._has_headers = self.status >= httpx.codes.OK  # below, an answer announces another
         if self.status >= httpx.codes.BAD_REQUEST:
@@ -322,7 +308,7 @@ async def _connected_socket(host: str, port: int) -> socket.socket:
 
     async def connect(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:
         opened.append(connecting := socket.socket(family, kind, protocol))
-        connecting.setblocking(False)
+        connecting.settimeout(0)
         await loop.sock_connect(connecting, address)
         return connecting
 

@@ -265,7 +265,9 @@ async def test_large_bodies_are_encrypted_both_ways(
         for body in sent:
             await reader.readuntil(b"\r\n\r\n")
             received = await reader.readexactly(len(body))
-            length = b"content-length: %d\r\n" % len(body) * (body is not sent[-1])  # the last lasts to the end
+            length = (
+                b"content-length: %d\r\n" % len(body) * (body is not sent[-1])
+            )  # the last lasts to the end
             writer.write(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n" + received)
         writer.close()
 
