@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import pytest
 
+from open_webui_openrouter_pipe.openrouter.client import _Stream
 from open_webui_openrouter_pipe.openrouter.connections import LEAST_SECONDS, MOST_SECONDS, Pace, open_client
 from open_webui_openrouter_pipe.openrouter.transport import Transport, _Connection
 from tests.openrouter.test_connections import Server
@@ -235,6 +236,20 @@ async def test_a_stream_is_read_so_that_four_deltas_come_together(
         pace.note(deltas, size)
         await pace.wait()
     assert len(clock.waits) == (4 if expected else 0)
+
+
+@pytest.mark.anyio
+async def test_nothing_waits_for_the_end_of_a_stream_that_is_done() -> None:
+    """So that the turn ends, and the connection is free, although many deltas came with the last portion."""
+    delta = b'data: {"type": "response.output_text.delta", "item_id": "m", "delta": "x"}\n\n'
+    waits = []
+    for end in (b"", b"data: [DONE]\n\n"):
+        stream = _Stream(Pace())
+        for portion in (delta * 4, delta * 4 + end):
+            assert len([*stream.take(portion)]) == 1
+        assert stream.pace
+        waits.append(stream.pace._interval_seconds > 0)
+    assert waits == [True, False]
 
 
 @pytest.mark.anyio
