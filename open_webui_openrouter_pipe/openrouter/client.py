@@ -31,15 +31,7 @@ from ..errors import (
     TooBusy,
 )
 from ..ports import Event, RequestBody
-from ..responses.effects import (
-    Decoder,
-    Usage,
-    is_delta,
-    join_deltas,
-    parse_event,
-    read_generation,
-    terminal_event,
-)
+from ..responses.effects import Decoder, Usage, join_deltas, parse_event, read_generation, terminal_event
 from ..responses.failure import Failure, read_failure
 from ..responses.values import as_generation_id, read_json
 from ..words.lines import admin_notice, notice
@@ -257,7 +249,8 @@ class _Stream:
                 broken = error
                 break
         if self.pace:
-            self.pace.note(sum(map(is_delta, read)), len(portion))
+            deltas = [] if self.decoder.done else [event for event in read if "delta" in event]
+            self.pace.note(len(deltas), len(portion))
         yield from join_deltas(read)
         if broken:
             raise broken

@@ -39,7 +39,7 @@ _LARGE_BYTES: Final = 32 * 1024
 class Pace:
     """When a stream is read again, by the pace of its deltas: every 40 to 100 ms, so that four come together.
 
-    Slower ones are read as they come, and so are the first ones.
+    Slower ones are read as they come, and so are the first ones, and what follows a portion without any.
     """
 
     def __init__(self) -> None:
@@ -53,9 +53,10 @@ class Pace:
         now = self._clock()
         gap_seconds, self._read_seconds = (now - self._read_seconds) / max(1, deltas), now
         self._deltas += deltas
-        if self._deltas <= _AT_ONCE or gap_seconds >= MOST_SECONDS or size >= _LARGE_BYTES:
+        is_slow = not deltas or gap_seconds >= MOST_SECONDS
+        if is_slow or self._deltas <= _AT_ONCE or size >= _LARGE_BYTES:
             self._interval_seconds = 0.0
-        elif deltas:
+        else:
             self._interval_seconds = min(MOST_SECONDS, max(LEAST_SECONDS, _EVENTS_TOGETHER * gap_seconds))
 
     async def wait(self) -> None:
@@ -137,7 +138,7 @@ class Breaker:
 def open_client(transport: httpx.AsyncBaseTransport | None, *, has_proxy: bool) -> httpx.AsyncClient:
     """Return a client without a limit of connections; `transport` replaces the network.
 
-    Behind a proxy of the environment, and without httptools, httpx's own ways are used.
+    Behind a proxy of the environment, without httptools and on Windows, httpx's own ways are used.
     """
     if not transport and not has_proxy:
         with suppress(ImportError):

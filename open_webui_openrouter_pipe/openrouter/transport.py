@@ -1,7 +1,8 @@
 """HTTP/1.1 over the event loop's own sockets: a transport for httpx whose streams are read by time.
 
 Waking up for a portion costs more than its bytes. So nothing is read between two reads: what comes waits in the
-kernel, also below TLS, and the next read takes all of it. `Pace` says when that is.
+kernel, also below TLS, and the next read takes all of it. `Pace` says when that is. Windows has no `poll`, which tells
+whether a server has closed a connection that rests: this module cannot be imported there.
 
 A connection serves the next request when its own is over, and there is no limit of them: whoever uses it limits how
 many requests run. Only HTTP/1.1: a server that is not told that nobody reads a stream any more writes it to its end,
@@ -11,15 +12,14 @@ which is paid for. The bytes are understood by httptools, which Open WebUI's web
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 import ssl
 from asyncio.staggered import staggered_race
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import suppress
 from functools import partial
-from itertools import chain, zip_longest
+from select import POLLIN, poll
 from typing import Any, Final, cast
 
 import httptools
@@ -46,16 +46,14 @@ class Transport(httpx.AsyncBaseTransport):
         url = request.url
         if url.scheme not in {"http", "https"}:
             raise httpx.UnsupportedProtocol("Neither http:// nor https://.")
-        origin = url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
-        idle = self._idle[origin]
+        host, port = url.raw_host.decode("ascii"), url.port or (443 if url.scheme == "https" else 80)
+        idle = self._idle[url.scheme, host, port]
         while idle and not idle[-1].is_fit:
             idle.pop().close()
-        connection = (
-            idle.pop() if idle else await self._open(*origin, request.extensions.get("timeout") or {})
-        )
+        limits = request.extensions.get("timeout") or {}
+        connection = idle.pop() if idle else await self._open(url.scheme, host, port, limits)
         try:
             await connection.send(request)
-            await connection.until_headers()
         except BaseException:
             connection.close()
             raise
@@ -73,34 +71,29 @@ class Transport(httpx.AsyncBaseTransport):
                 idle.pop().close()
 
     async def _open(self, scheme: str, host: str, port: int, limits: dict[str, Any]) -> _Connection:
-        loop, connection = asyncio.get_running_loop(), _Connection()
+        connection = None
         try:
             async with asyncio.timeout(limits.get("connect")):
                 opened = await _connected_socket(host, port)
-                try:
-                    await loop.create_connection(lambda: connection, sock=opened)
-                except BaseException:
-                    opened.close()
-                    raise
+                loop = asyncio.get_running_loop()
+                _, connection = await loop.create_connection(_Connection, sock=opened)
                 if scheme == "https":
                     await connection.start_tls(self._tls, host)
-        except TimeoutError as error:
-            connection.close()
-            raise httpx.ConnectTimeout("No connection in time.") from error
-        except (OSError, httpx.TransportError) as error:
-            connection.close()
-            raise httpx.ConnectError(str(error)) from error
-        except BaseException:
-            connection.close()
+        except BaseException as error:
+            if connection:
+                connection.close()
+            if isinstance(error, TimeoutError):
+                raise httpx.ConnectTimeout("No connection in time.") from error
+            if isinstance(error, OSError | httpx.TransportError):
+                raise httpx.ConnectError(str(error)) from error
             raise
         return connection
 
     def _keep(self, connection: _Connection, idle: list[_Connection]) -> None:
         """Keep a connection whose request is over; one that cannot serve another is closed."""
-        if connection.rest():
-            idle.append(connection)
-        else:
-            connection.close()
+        idle.append(connection)
+        while idle and not idle[-1].is_fit:
+            idle.pop().close()
         while idle and (self._is_closed or len(idle) > MAX_IDLE or not idle[0].is_fit):
             idle.pop(0).close()
 
@@ -127,11 +120,11 @@ class _Connection(asyncio.Protocol):
     The methods without a docstring are called by the event loop, and those with `on_` by the parser.
     """
 
+    _transport: asyncio.Transport
+
     def __init__(self) -> None:
         self._clock = asyncio.get_running_loop().time
-        self._transport: asyncio.Transport | None = None
         self._tls: _Tls | None = None
-        self._parser = httptools.HttpResponseParser(self)
         self._changed = asyncio.Event()
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -140,54 +133,44 @@ class _Connection(asyncio.Protocol):
         self._begin()
 
     def _begin(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._head_bytes = 0
-        self._has_headers = self._is_complete = self._is_sent = False
-        self._ends_with_connection = self._may_go_on = False
+        self._has_headers = self._is_complete = self._is_sent = self._may_go_on = False
 
     # --- what the transport asks for
 
     @property
     def is_fit(self) -> bool:
-        """Whether it can serve another request: nobody has closed it, and it was not idle for too long."""
-        if self._error or not self._transport or self._transport.is_closing():
+        """Whether it can serve another request: its own is over, nobody has closed it, and it is not idle for long."""
+        if not (self._is_sent and self._may_go_on) or self._error or self._transport.is_closing():
             return False
-        poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
-        return not poll.poll(0) and self._clock() - self._used_seconds < IDLE_SECONDS
-
-    @property
-    def _is_refused(self) -> bool:
-        return self._has_headers and self.status >= httpx.codes.BAD_REQUEST
+        waiting = poll()
+        waiting.register(self._transport.get_extra_info("socket").fileno(), POLLIN)
+        return not waiting.poll(0) and self._clock() - self._used_seconds < IDLE_SECONDS
 
     async def start_tls(self, context: ssl.SSLContext, host: str) -> None:
-        """Encrypt from here on; raises httpx.ConnectError for what cannot be trusted."""
+        """Encrypt from here on; raises httpx.TransportError for what cannot be trusted."""
         self._tls = _Tls(context, host)
-        self._shake()
+        self.data_received(b"")
         while not self._tls.is_ready:
             await self._change()
 
     async def send(self, request: httpx.Request) -> None:
-        """Send a request; a refusal that comes before it is sent whole ends that."""
+        """Send a request, and wait for status and headers; a refusal before it is sent whole ends the sending."""
         self._begin()
-        self._parser = httptools.HttpResponseParser(self)
-        path, lines = request.url.raw_path, (b"%s: %s\r\n" % each for each in request.headers.raw)
-        head = b"%s %s HTTP/1.1\r\n%s\r\n" % (request.method.encode("ascii"), path, b"".join(lines))
+        head = b"%s %s HTTP/1.1\r\n" % (request.method.encode("ascii"), request.url.raw_path)
+        head += b"".join([b"%s: %s\r\n" % each for each in request.headers.raw]) + b"\r\n"
         async for piece in cast("AsyncIterable[bytes]", request.stream):
-            self._write(head + piece)
-            head = b""
+            if self._error or self.status >= httpx.codes.BAD_REQUEST:
+                break
+            data, head = head + piece, b""
+            self._transport.write(self._tls.to_send(data) if self._tls else data)
             await self._may_write.wait()
-            if self._error and not self._has_headers:
-                raise httpx.WriteError(str(self._error)) from self._error
-            if self._is_refused or self._error:
-                return
-        self._write(head)
-        self._is_sent = True
-
-    async def until_headers(self) -> None:
-        """Wait for status and headers."""
+        else:
+            self._is_sent = True
         while not self._has_headers:
             await self._change()
 
@@ -203,32 +186,17 @@ class _Connection(asyncio.Protocol):
         self._body.clear()
         return portion
 
-    def rest(self) -> bool:
-        """Wait for the next request; False where there can be none on this connection."""
-        self._used_seconds = self._clock()
-        is_over = self._is_complete and self._is_sent and self._may_go_on and not self._body
-        if not is_over or self._error or not self._transport or self._transport.is_closing():
-            return False
-        self._transport.resume_reading()
-        return True
-
     def close(self) -> None:
         """Close it at once."""
-        if self._transport:
-            self._transport.abort()
+        self._transport.abort()
 
     async def _change(self) -> None:
         """Wait until anything has come; raises what has ended the connection before."""
         if self._error:
             raise self._error
         self._changed.clear()
-        if self._transport:
-            self._transport.resume_reading()
+        self._transport.resume_reading()
         await self._changed.wait()
-
-    def _write(self, data: bytes) -> None:
-        if data and self._transport and not self._error:
-            self._transport.write(self._tls.encrypted(data) if self._tls else data)
 
     # --- what the event loop says
 
@@ -236,25 +204,33 @@ class _Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        try:
+            plain = self._tls.received(data) if self._tls else data
+            self._parser.feed_data(plain)
+        except ssl.SSLError as error:
+            self._end(httpx.ReadError(str(error)))
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._end(httpx.RemoteProtocolError(f"No answer in HTTP/1.1: {type(error).__name__}"))
+        self._head_bytes += len(data)
+        if not self._has_headers and self._head_bytes > _HEAD_BYTES:
+            self._end(httpx.RemoteProtocolError("The head of the answer does not end."))
         if self._tls:
-            data = self._decrypted(data)
-        if data:
-            self._feed(data)
-        if self._has_headers and self._transport:
+            if answer := self._tls.to_send():
+                self._transport.write(answer)
+            if self._tls.is_over:
+                self.eof_received()
+        if self._has_headers and not self._is_complete:
             self._transport.pause_reading()
-        if self._is_refused:
-            self._may_write.set()
         self._changed.set()
 
     def eof_received(self) -> None:
-        if self._has_headers and self._ends_with_connection:
+        names = {name.lower() for name, _ in self.headers}
+        if self._has_headers and not names & {b"content-length", b"transfer-encoding"}:
             self._is_complete = True
         self._end(httpx.RemoteProtocolError("The server has closed the connection."))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(
-            httpx.ReadError(str(exc)) if exc else httpx.RemoteProtocolError("The connection was closed.")
-        )
+        self._end(httpx.ReadError(str(exc)) if exc else httpx.RemoteProtocolError("It was closed."))
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -263,66 +239,23 @@ class _Connection(asyncio.Protocol):
         self._may_write.set()
 
     def _end(self, error: Exception) -> None:
-        if not self._error:
-            self._error = error
+        self._error = self._error or error
         self._may_write.set()
         self._changed.set()
 
-    # --- TLS
-
-    def _shake(self) -> None:
-        assert self._tls
-        try:
-            self._tls.shake()
-        except ssl.SSLError as error:
-            self._end(httpx.ConnectError(str(error)))
-        if self._transport:
-            self._transport.write(self._tls.to_send())
-
-    def _decrypted(self, data: bytes) -> bytes:
-        assert self._tls
-        self._tls.receive(data)
-        if not self._tls.is_ready:
-            self._shake()
-        if not self._tls.is_ready:
-            return b""
-        try:
-            plain, is_end = self._tls.decrypted()
-        except ssl.SSLError as error:
-            self._end(httpx.ReadError(str(error)))
-            return b""
-        if self._transport and (answer := self._tls.to_send()):
-            self._transport.write(answer)
-        if is_end:
-            asyncio.get_running_loop().call_soon(self.eof_received)
-        return plain
-
-    # --- HTTP
-
-    def _feed(self, data: bytes) -> None:
-        """Have bytes understood."""
-        if self._is_complete or (not self._has_headers and self._head_bytes > _HEAD_BYTES):
-            self._end(httpx.RemoteProtocolError("The server sends what nobody has asked for."))
-            return
-        if not self._has_headers:
-            self._head_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._end(httpx.RemoteProtocolError(f"No HTTP/1.1: {type(error).__name__}"))
+    # --- what the parser says
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._has_headers:  # what comes after the body is no header
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        if self._is_complete:
+            raise httptools.HttpParserError("Nobody has asked for another answer.")
         self.status = self._parser.get_status_code()
-        if self.status < httpx.codes.OK:  # an answer that announces another
-            return
-        self._has_headers = True
-        names = {name.lower() for name, _ in self.headers}
-        has_body = self.status not in {httpx.codes.NO_CONTENT, httpx.codes.NOT_MODIFIED}
-        self._ends_with_connection = has_body and not names & {b"content-length", b"transfer-encoding"}
+        self._has_headers = self.status >= httpx.codes.OK  # below, an answer announces another
+        if self.status >= httpx.codes.BAD_REQUEST:
+            self._may_write.set()
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
@@ -330,6 +263,7 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._has_headers:
             self._is_complete, self._may_go_on = True, self._parser.should_keep_alive()
+            self._used_seconds = self._clock()
         else:
             self.headers.clear()
 
@@ -338,59 +272,49 @@ class _Tls:
     """The TLS of one connection, in memory: so that nothing is read from the socket before somebody asks for it."""
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
-        self.is_ready = False
+        self.is_ready = self.is_over = False
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
 
-    def shake(self) -> None:
-        """Go on with the handshake; raises ssl.SSLError where it fails."""
-        with suppress(ssl.SSLWantReadError):
-            self._object.do_handshake()
-            self.is_ready = True
-
-    def to_send(self) -> bytes:
-        """Return what is to be sent by now."""
+    def to_send(self, data: bytes = b"") -> bytes:
+        """Return what is to be sent by now, with these bytes of ours at its end."""
+        if data:
+            self._object.write(data)
         return self._outgoing.read()
 
-    def encrypted(self, data: bytes) -> bytes:
-        """Return what is to be sent for these bytes."""
-        self._object.write(data)
-        return self.to_send()
-
-    def receive(self, data: bytes) -> None:
-        """Take what has come."""
+    def received(self, data: bytes) -> bytes:
+        """Return what the bytes that came say; raises ssl.SSLError for what cannot be trusted."""
         self._incoming.write(data)
-
-    def decrypted(self) -> tuple[bytes, bool]:
-        """Return what it says, and whether that was the end; raises ssl.SSLError for what cannot be trusted."""
         portions = list[bytes]()
         with suppress(ssl.SSLWantReadError):
+            if not self.is_ready:
+                self._object.do_handshake()
+                self.is_ready = True
             while portion := self._object.read(_READ_BYTES):
                 portions.append(portion)
-            return b"".join(portions), True
-        return b"".join(portions), False
+            self.is_over = True
+        return b"".join(portions)
 
 
 async def _connected_socket(host: str, port: int) -> socket.socket:
     """Connect to the first address of a host that answers, by IPv6 and IPv4 in turns. Raises OSError."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    first = [each for each in found if each[0] == found[0][0]]
-    others = [each for each in found if each[0] != found[0][0]]
-    ordered = filter(None, chain.from_iterable(zip_longest(first, others)))
+    found = await loop.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM)
+    of_family, opened = Counter[int](), list[socket.socket]()
 
-    opened = list[socket.socket]()
-    winner: socket.socket | None = None
+    def turn(address: tuple[Any, ...]) -> int:
+        of_family[address[0]] += 1
+        return of_family[address[0]]
 
     async def connect(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:
         opened.append(connecting := socket.socket(family, kind, protocol))
         connecting.settimeout(0)
-        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await loop.sock_connect(connecting, address)
         return connecting
 
+    winner: socket.socket | None = None
     try:
-        tries = [partial(connect, *each) for each in ordered]
+        tries = [partial(connect, *each) for each in sorted(found, key=turn)]
         winner, _, errors = await staggered_race(tries, _NEXT_ADDRESS_SECONDS)
     finally:  # a race that is cancelled may have been won
         for each in opened:

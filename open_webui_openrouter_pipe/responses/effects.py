@@ -246,18 +246,13 @@ def parse_event(frame: str) -> dict[str, Any]:
 def join_deltas(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the events, of which neighbouring deltas of one text are one: they say the same, and cost less."""
     for _, (first, *others) in groupby(events, _place):
-        deltas = (each["delta"] for each in (first, *others))
-        yield {**first, "delta": "".join(deltas)} if others else first
-
-
-def is_delta(event: Mapping[str, Any]) -> bool:
-    """Whether an event brings more of a text."""
-    return event["type"] in _DELTAS and isinstance(event.get("delta"), str)
+        yield {**first, "delta": "".join([each["delta"] for each in (first, *others)])} if others else first
 
 
 def _place(event: Mapping[str, Any]) -> object:
     """Return which text a delta is of; something that is nothing else for any other event."""
-    return [*map(event.get, _PLACE)] if is_delta(event) else object()
+    is_delta = event["type"] in _DELTAS and isinstance(event.get("delta"), str)
+    return [*map(event.get, _PLACE)] if is_delta else object()
 
 
 def terminal_event(response: dict[str, Any]) -> dict[str, Any]:

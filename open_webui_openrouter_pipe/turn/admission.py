@@ -111,7 +111,7 @@ class Admission:
             self._running[user_id] -= 1
         elif waiter in self._waiting:
             self._waiting.remove(waiter)
-        if not self._running[user_id] and all(other.user_id != user_id for other in self._waiting):
+        if not self._running[user_id] and user_id not in {other.user_id for other in self._waiting}:
             del self._running[user_id]
             self._served.pop(user_id, None)
         self._admit()

@@ -48,6 +48,13 @@ WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK"
 BEGUN = b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nbegun"
 
 
+@pytest.fixture(params=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    """Open WebUI runs on uvloop where that is installed."""
+    pytest.importorskip(request.param)
+    return "asyncio", {"use_uvloop": request.param == "uvloop"}
+
+
 class Server:
     """Answers each request with the same bytes once `together` requests have come; knows who is connected."""
 
@@ -246,11 +253,53 @@ async def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_large_bodies_are_encrypted_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: ssl.TLSVersion
+) -> None:
+    """Over one connection, whose server sends its tickets after the handshake, and ends it by TLS alone."""
+    sent, connections = [b"a", bytes(range(256)) * 8_000, b"b"], []
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        for body in sent:
+            await reader.readuntil(b"\r\n\r\n")
+            received = await reader.readexactly(len(body))
+            length = (
+                b"content-length: %d\r\n" % len(body) * (body is not sent[-1])
+            )  # the last lasts to the end
+            writer.write(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n" + received)
+        writer.close()
+
+    tls = trusted(tmp_path, monkeypatch)
+    tls.minimum_version = tls.maximum_version = version
+    running = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=tls)
+    url = f"https://localhost:{running.sockets[0].getsockname()[1]}/"
+    async with asyncio.timeout(PATIENT_SECONDS), httpx.AsyncClient(transport=Transport()) as client:
+        assert [(await client.post(url, content=body)).content for body in sent] == sent
+    assert len(connections) == 1
+    running.close()
+
+
+@pytest.mark.anyio
+async def test_a_second_answer_is_nobody_s() -> None:
+    """It came with the first one, which it does not change; the next request takes another connection."""
+    second = WHOLE.replace(b"200", b"500").replace(b"OK", b"NO")
+    async with serving(WHOLE + second) as (server, client):
+        for _ in range(2):
+            response = await client.get(server.url)
+            assert (response.status_code, response.text) == (200, "OK")
+        assert server.connections == 2
+
+
+@pytest.mark.anyio
 async def test_failures_are_httpx_errors() -> None:
-    """Who catches those of httpx catches these: no server, half an answer, no HTTP, no such scheme."""
+    """Who catches those of httpx catches these: no server, no name, half an answer, no HTTP, no such scheme."""
     async with serving(b"no HTTP\r\n\r\n") as (server, client):
         for url, error in {
             "http://127.0.0.1:1/": httpx.ConnectError,
+            f"http://{'a' * 64}.invalid/": httpx.ConnectError,
+            "http://empty..invalid/": httpx.ConnectError,
             "ftp://127.0.0.1/": httpx.UnsupportedProtocol,
             server.url: httpx.RemoteProtocolError,
         }.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import select
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import pytest
 
+from open_webui_openrouter_pipe.openrouter.client import _Stream
 from open_webui_openrouter_pipe.openrouter.connections import LEAST_SECONDS, MOST_SECONDS, Pace, open_client
 from open_webui_openrouter_pipe.openrouter.transport import Transport, _Connection
 from tests.openrouter.test_connections import Server
@@ -77,9 +79,14 @@ async def test_both_ways_understand_the_same(name: str, portion: int) -> None:
 
 @pytest.mark.anyio
 async def test_without_the_parser_httpx_goes_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is Open WebUI's, and none of the pipe's own dependencies."""
+    """It is Open WebUI's, and none of the pipe's own dependencies; nor is its own way one on Windows."""
     assert isinstance(open_client(None, has_proxy=False)._transport, Transport)
     monkeypatch.setitem(sys.modules, "httptools", None)
+    monkeypatch.delitem(sys.modules, "open_webui_openrouter_pipe.openrouter.transport")
+    async with open_client(None, has_proxy=False) as client:
+        assert isinstance(client._transport, httpx.AsyncHTTPTransport)
+    monkeypatch.undo()
+    monkeypatch.delattr(select, "poll")  # as on Windows
     monkeypatch.delitem(sys.modules, "open_webui_openrouter_pipe.openrouter.transport")
     async with open_client(None, has_proxy=False) as client:
         assert isinstance(client._transport, httpx.AsyncHTTPTransport)
@@ -133,7 +140,6 @@ async def read_all(portions: Sequence[bytes]) -> bytes | str:
     read = b""
     try:
         await connection.send(httpx.Request("GET", "http://localhost/"))
-        await connection.until_headers()
         while portion := await connection.read(pace):
             read += portion
     except httpx.TransportError as error:
@@ -181,9 +187,7 @@ async def test_an_endless_head_is_refused() -> None:
     connection = _Connection()
     wire = Wire(connection, [ANSWERS["sized"], ANSWERS["sized"]])
     await connection.send(httpx.Request("GET", "http://localhost/"))
-    await connection.until_headers()
     assert await connection.read(Pace()) == b"body"
-    assert connection.rest()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert (wire.reads, connection.is_fit) == (2, False)
@@ -227,9 +231,25 @@ async def test_a_stream_is_read_so_that_four_deltas_come_together(
         clock.seconds = before + come * gap_seconds
         pace.note(come, 100)
     assert clock.waits[1:] == pytest.approx([expected] * 3 if expected else [])
-    pace.note(40, 1_000_000)
-    await pace.wait()
+    for deltas, size in ((40, 1_000_000), (0, 100)):  # and what follows no delta, such as the end
+        pace.note(4, 100)
+        pace.note(deltas, size)
+        await pace.wait()
     assert len(clock.waits) == (4 if expected else 0)
+
+
+@pytest.mark.anyio
+async def test_nothing_waits_for_the_end_of_a_stream_that_is_done() -> None:
+    """So that the turn ends, and the connection is free, although many deltas came with the last portion."""
+    delta = b'data: {"type": "response.output_text.delta", "item_id": "m", "delta": "x"}\n\n'
+    waits = []
+    for end in (b"", b"data: [DONE]\n\n"):
+        stream = _Stream(Pace())
+        for portion in (delta * 4, delta * 4 + end):
+            assert len([*stream.take(portion)]) == 1
+        assert stream.pace
+        waits.append(stream.pace._interval_seconds > 0)
+    assert waits == [True, False]
 
 
 @pytest.mark.anyio
@@ -239,7 +259,6 @@ async def test_what_comes_between_two_reads_is_one_portion() -> None:
     deltas = [b"4\r\nbody\r\n"] * 6
     wire = Wire(connection, [CHUNKED, *deltas[:1], b"".join(deltas[1:]), b"0\r\n\r\n"])
     await connection.send(httpx.Request("GET", "http://localhost/"))
-    await connection.until_headers()
     assert wire.reads == 1
     await asyncio.sleep(0.01)
     assert wire.reads == 1
