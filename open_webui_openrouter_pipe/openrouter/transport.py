@@ -38,6 +38,7 @@ class Transport(httpx.AsyncBaseTransport):
 
     def __init__(self) -> None:
         self._tls = httpx.create_ssl_context()  # reads a file of certificates, which takes its time
+        self._tls.set_alpn_protocols(["http/1.1"])
         self._idle: defaultdict[tuple[str, str, int], list[_Connection]] = defaultdict(list)
         self._is_closed = False
 
