@@ -18,25 +18,26 @@ import httpx
 
 from .assembly import assemble
 from .errors import ModelNotFound, PipeError
+from .history.markers import ANSWER_MARK
 from .host.call import Call
 from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
 from .host.lookups import (
     Records,
     chat_pauses,
+    folded_answers,
     group_names,
     groups_of,
     people,
-    quoted_calls,
     template_digest,
 )
 from .host.model_rows import admin_parameters
-from .host.platform import platform, replace_user_valve
+from .host.platform import platform, replace_user_valve, stored_valves
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .money.limits import accounts_of
 from .openrouter.listing import STATUS_ID
-from .permission import permit, permit_command
-from .ports import AnswerCost, Notice, Output
+from .permission import permit, permit_command, sends_nothing
+from .ports import AnswerCost, Model, Notice, Output
 from .responses.effects import ResponseFinished, answer_of
 from .settings import Settings, tokenizer_folder
 from .store.cache import GuardedRedis
@@ -98,9 +99,10 @@ class App:
         listing = self.worker.listing(settings.client)
         await listing.rows.load()
         model = listing.find(call.model_id)
-        is_entry = call.model_id == STATUS_ID or (model and model.gone_since)
-        answer = self._entry if is_entry else self._answer
-        async with aclosing(answer(call, settings)) as outputs:
+        gone = model if model and model.gone_since and not sends_nothing(call) else None
+        is_entry = gone or call.model_id == STATUS_ID
+        answer = self._entry(call, settings, gone) if is_entry else self._answer(call, settings)
+        async with aclosing(answer) as outputs:
             async for output in outputs:
                 if said := await wording.say(output):
                     yield said
@@ -144,13 +146,15 @@ class App:
             task.cancel()
             await asyncio.wait({task})
 
-    async def _entry(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
-        """Say how things stand, or which model to take in the place of one that is gone; a task gets nothing."""
+    async def _entry(self, call: Call, settings: Settings, gone: Model | None) -> AsyncGenerator[Output]:
+        """Say how things stand, or which model to take in the place of one that is gone; a task gets nothing.
+
+        No model reads it: it is marked as the answers to commands are.
+        """
         if call.task:
             yield _NO_ANSWER
             return
         listing = self.worker.listing(settings.client)
-        gone = listing.find(call.model_id)
         if gone is None:
             checks = await self.worker.checks(settings)
             report = await listing.report(settings.offer, checks, is_admin=call.is_admin)
@@ -160,7 +164,7 @@ class App:
                 yield report_failure(ModelNotFound(report), for_admin=call.is_admin)
                 return
         text = in_language(report, call.language or ENGLISH)
-        for output in answer_of(text, f"msg_{generate_item_id()}"):
+        for output in answer_of(f"{ANSWER_MARK}{text}", f"msg_{generate_item_id()}"):
             yield output
 
     def cost_of(self, call: Call) -> AnswerCost | None:
@@ -201,8 +205,9 @@ def build_app() -> App:
             groups=groups_of,
             group_names=group_names,
             prompt_template=template_digest,
-            quoted_calls=quoted_calls,
+            folded_answers=folded_answers,
             replace_user_valve=replace_user_valve,
+            stored_valves=stored_valves,
             default_locale=default_locale,
             may_continue=may_continue,
             voice_prompt=voice_prompt,

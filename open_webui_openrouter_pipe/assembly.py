@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import partial
@@ -24,10 +25,10 @@ from .host.wording import with_voice_prompt_last
 from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
-from .money.audit import Bill
 from .money.limits import find_zone
 from .money.prices import NO_PRICES
 from .openrouter import controls
+from .openrouter.client import OpenRouterClient
 from .openrouter.controls import cheapest_lifetime
 from .openrouter.recordings import Recording
 from .openrouter.request import Composer, identity_parameters
@@ -37,9 +38,11 @@ from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
-from .ports import Model, Notice, Responses, Show
+from .ports import Generations, Model, Notice, Responses, Show, name_of
 from .recall.tool import RECALL_TOOL
 from .store.artifacts import RunningReasoning
+from .threads import apart
+from .turn.admission import Away
 from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
@@ -72,7 +75,8 @@ class Assembly:
         stores = await worker.stores(settings.store)
         composer = await self._composer()
         models = [self.permitted.find(model_id) for model_id in composer.model_ids]
-        spending = self._spending(composer, models)
+        client = self._client(composer)
+        spending = self._spending(composer, models, client)
         fitter = self._fitter(composer, models, spending, stores)
         # Of a task, and of a caller without a page, nothing is kept, and they find what is durable.
         store, persistence = stores.durable, replace(NO_PERSISTENCE, within_turn=call.task is None)
@@ -85,13 +89,13 @@ class Assembly:
             running = stores.running if call.in_chat else stores.of_one_call()
             store = RunningReasoning(store, running, call.user_message_id or call.message_id)
         ports = Ports(
-            responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self._show_once),
+            responses=self._responses(client, retry_seconds=settings.retry_seconds, show=self._show_once),
             requests=composer,
             store=store,
             new_id=generate_item_id,
             files=worker.host.files if self.library.saved_for else None,
             fill=self.library.fill,
-            downloads=self.library.downloads,
+            downloads=self.library,
             find=self.permitted.find,
         )
         worker.admission.settings = settings.admission
@@ -109,7 +113,7 @@ class Assembly:
             builtin_tools=call.builtin_tools,
             memory=worker.memory,
             fitter=fitter,
-            slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),
+            slot=self._slot(),
             spending=spending,
             prompt=PromptKeeper(
                 stores.prompts if call.keeps else None,
@@ -121,10 +125,20 @@ class Assembly:
                 worker.planner.caches.passages,
                 composer.offers_own_tools,
             ),
-            quoted_calls=partial(worker.host.quoted_calls, call),
+            folded_answers=partial(worker.host.folded_answers, call),
             commands=self._commands(composer, fitter, spending),
             name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncGenerator[Away]:
+        """A place among the requests that may run; the files that the call holds go with it."""
+        user_id, is_task = self.permitted.call.user_id, self.permitted.call.task is not None
+        async with self.worker.admission.slot(user_id, is_task=is_task, show=self.channel.put) as away:
+            try:
+                yield away
+            finally:
+                self.library.held.release()
 
     def _name_chat(self, name: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.worker.own.start(name())
@@ -172,12 +186,13 @@ class Assembly:
 
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
         """What the worker and the database know of the chat's requests; without the latter, what the worker does."""
-        request = composer.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
+        build = partial(composer.build, plan.items, plan.marks, omitted_tools=plan.absent_tools)
+        request = await apart(plan.items, build)
         cached = await spending.cached_entries(plan, request)
         own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
         try:
             cost = await own.ledger.of_chat(*owner)
-            return ChatRecord(cached, await own.audit.breaks(*owner, limit=MAX_BREAKS), cost)
+            return ChatRecord(cached, await own.ledger.breaks(*owner, limit=MAX_BREAKS), cost)
         except StoreError as error:
             log.warning("the cost of a chat could not be read: %s", error)
             return ChatRecord(cached)
@@ -187,16 +202,19 @@ class Assembly:
         own, owner = self.worker.own, (self.permitted.call.user_id, spending.chat_id)
         if not spending.chat_id:
             return ChatCost(None)
-        days = await own.audit.costs(*owner, find_zone(spending.zone) or UTC)
-        named = [(day, spending.name_of(model), cost) for day, model, cost in days]
+        days = await own.ledger.costs(*owner, find_zone(spending.zone) or UTC)
+        named = [(day, name_of(model, self.permitted.find), cost) for day, model, cost in days]
         return ChatCost(await own.ledger.of_chat(*owner), named, *spending.next_cost())
 
-    def _spending(self, composer: Composer, models: Sequence[Model | None]) -> Spending:
+    def _spending(
+        self, composer: Composer, models: Sequence[Model | None], generations: Generations
+    ) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
         call, settings = self.permitted.call, self.permitted.settings
+        names_costs = settings.names_costs(in_arena=call.in_arena)
         return Spending(
             self.worker.spending,
-            settings.spending if self._names_costs else replace(settings.spending, cost_line="off"),
+            settings.spending if names_costs else replace(settings.spending, cost_line="off"),
             self.permitted.payer,
             replace(call.origin, chat_id="", message_id="") if call.task else call.origin,
             call.chat_id if is_saved(call.chat_id) else "",
@@ -205,27 +223,31 @@ class Assembly:
             call.time_zone,
             CostCeiling(models, self.permitted.offered, composer.most_searches),
             find=self.permitted.find,
+            generations=generations,
+            purpose="task" if call.task else "answer",
         )
 
-    @property
-    def _names_costs(self) -> bool:
-        """Whether costs may stand with the answer: not where its model is to be guessed."""
-        return self.permitted.settings.store_cost and not self.permitted.call.in_arena
-
-    def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
-        """What answers the requests of the call: with the user's own key, if there is one.
-
-        It asks again where that helps; `show` gets the lines about it.
-        """
+    def _client(self, composer: Composer) -> OpenRouterClient:
+        """What sends requests of the call, with the user's own key if there is one."""
         settings, switched = self.permitted.settings.client, self.permitted.settings.controls
         has_tools = bool(without_tools(composer.tools)) and self.permitted.call.task is None
         own_key = switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key
         own = replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
-        client = self.worker.client(own, self.recording)
-        responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show)
-        task = self.permitted.call.task
+        return self.worker.client(own, self.recording)
+
+    def _responses(
+        self, client: OpenRouterClient, *, retry_seconds: float, show: Show | None = None
+    ) -> Responses:
+        """What answers the requests of the call: it asks again where that helps; `show` gets the lines about it."""
+        call, task, address = (
+            self.permitted.call,
+            self.permitted.call.task,
+            self.permitted.settings.client.base_url,
+        )
+        attempt = partial(self.worker.breaker.attempt, address, user_id=call.user_id)
+        responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show, attempt=attempt)
         return responses if task is None or is_answer(task) else TaskResponses(responses)
 
     async def _composer(self) -> Composer:
@@ -276,9 +298,8 @@ class Assembly:
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""
-        call, secret = self.permitted.call, self.worker.host.secret_key.encode("utf-8", "surrogatepass")
-        level = self.permitted.settings.controls.identity
-        return identity_parameters(level, call.origin, secret, task=call.task)
+        call, level = self.permitted.call, self.permitted.settings.controls.identity
+        return identity_parameters(level, call.origin, self.worker.host.secret_key, task=call.task)
 
     def _fitter(
         self, composer: Composer, models: Sequence[Model | None], spending: Spending, stores: Stores
@@ -297,16 +318,12 @@ class Assembly:
             model if model.window_tokens else replace(model, window_tokens=self._window(call.model_id)),
             composer.tools,
             call.optional_tools,
-            recorded=not call.task,
+            is_task=call.task is not None,
             calibrates=not (composer.has_added_input or call.task),
-            names_costs=self._names_costs,
+            names_costs=settings.names_costs(in_arena=call.in_arena),
         )
         origin = call.origin if call.keeps else replace(call.origin, chat_id="", message_id="")
         planner, summarizer = self.worker.planner, None
-
-        def record(bill: Bill) -> None:
-            planner.record(origin, bill)
-            spending.note_summary(bill)
 
         if context.context_strategy == "summarize":
             summarizer = Summarizer(
@@ -315,7 +332,7 @@ class Assembly:
                 self.worker.summarizer_state,
                 origin=origin,
                 time_limit_seconds=settings.summary_timeout_seconds,
-                record=record,
+                record=spending.note_summary,
             )
         return Fitter(planner, terms, origin, summarizer=summarizer)
 
@@ -347,7 +364,7 @@ class Assembly:
             own_model.prices if own_model else NO_PRICES,
         )
         return SummaryWriter(
-            self._responses(composer, retry_seconds=0.0),  # it has attempts of its own
+            self._responses(self._client(composer), retry_seconds=0.0),  # it has attempts of its own
             suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,
@@ -373,16 +390,15 @@ async def assemble(
     if call.is_spoken and settings.steady_system_prompt:
         # so that the instructions for a spoken answer leave the chat's prefix as it is
         call = with_voice_prompt_last(call, await worker.host.voice_prompt())
-    downloads = GuardedDownloads(
-        DownloadSettings(allowed_hosts=settings.download_hosts, max_bytes=settings.media.max_bytes)
-    )
+    worker.encoded_files.budget.limit_bytes = settings.media.memory_bytes
     library = MediaLibrary(
         worker.host.files,
-        downloads,
+        GuardedDownloads(DownloadSettings(allowed_hosts=settings.download_hosts)).fetch,
         worker.encoded_files,
         settings.media,
         permitted.model,
         call.user_id,
+        f"{call.chat_id}\n{call.message_id or generate_item_id()}",
         (call.chat_id, call.message_id) if call.keeps and settings.save_attachments else None,
     )
     lines: Mapping[str, str] = {}

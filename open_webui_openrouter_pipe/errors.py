@@ -29,6 +29,9 @@ FailureKind: TypeAlias = Literal[
 ]
 """What failures are counted by."""
 
+Down: TypeAlias = Literal["", "connection", "address", "model"]
+"""What a failure says is down for everybody: nothing; the way to the address; what answers there; the model."""
+
 
 class PipeError(Exception):
     """Base of all errors of this package.
@@ -37,7 +40,7 @@ class PipeError(Exception):
     What `has_reference` comes from outside: line and log share a short id by which one is found by the other.
     `generation_id` is OpenRouter's name for the request, empty where it has given none. `retry_after_seconds` is how
     long the server asked to wait, or an address is left alone, None where nothing says that. `kind` is what
-    it is counted as.
+    it is counted as, `down` what is left alone when it repeats.
     """
 
     status: int = 500
@@ -45,6 +48,7 @@ class PipeError(Exception):
     kind: FailureKind = "other"
     has_reference: bool = False
     passes: bool = False
+    down: Down = ""
     generation_id: str = ""
 
     def __init__(
@@ -119,6 +123,12 @@ class AttachmentBinary(AttachmentUnavailable):
     """The file is neither text nor of a kind that anybody knows."""
 
     is_unreadable = True
+
+
+class AddressNotAsked(AttachmentUnavailable):
+    """So many addresses were asked in this turn that this one is not."""
+
+    line = "addresses_not_asked"
 
 
 class AttachmentNotFound(AttachmentUnavailable):
@@ -252,10 +262,19 @@ class ProviderUnavailable(ProviderError):
     """The provider is down, overloaded or too slow."""
 
     status = 503
+    down: Down = "model"
+
+
+class ModelPaused(ProviderUnavailable):
+    """Nothing was sent, since the model was not available repeatedly; it is tried in `retry_after_seconds`."""
+
+    down = ""
 
 
 class NotOpenRouter(ProviderUnavailable):
     """The server at the address is not OpenRouter, or it is out of order: what it sent is not an answer of the API."""
+
+    down = "address"
 
 
 class StoreError(PipeError):

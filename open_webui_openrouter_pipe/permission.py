@@ -16,6 +16,7 @@ from .openrouter.search import may_search
 from .ports import Model
 from .responses.values import as_object
 from .settings import Settings
+from .threads import apart
 from .turn.bill import Payer
 from .turn.recorder import Persistence
 from .words.lines import notice
@@ -80,9 +81,14 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
     return Permitted(replace(call, parameters=parameters), settings, model, payer, find, offered, lines)
 
 
+def sends_nothing(call: Call) -> bool:
+    """Whether a call is a command that asks no model."""
+    return not (call.task or isinstance(call.command, Compact | None))
+
+
 async def permit_command(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
     """A call that was refused, as far as it is a command that sends nothing; None for any other."""
-    if call.task or isinstance(call.command, Compact | None):
+    if not await apart(call.messages, lambda: sends_nothing(call)):
         return None
     listing = worker.listing(settings.client)
     offered, find = await listing.offered(settings.offer), listing.find

@@ -12,12 +12,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final
 
 from . import valves
 from .app import App, build_app
 from .conversation.conversation import ContentCache
-from .errors import PipeError
+from .conversation.masking import Secret
+from .errors import PipeError, StoreUnavailable
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_rows import function_id
@@ -88,11 +90,12 @@ class Pipe:
         A bare caller's error is an HTTP response of its own when the call does not stream.
         """
         language = user_language(__metadata__, __request__)
+        function_id = as_text(body.get("model")).partition(".")[0]
         try:
+            if not (self.valves.model_fields_set or self.valves.problems):
+                await self._read_again(function_id)
             switched = switched_on(body[CHOSEN]) if CHOSEN in body else ()
-            frozen = self._read_settings(
-                __user__ or {}, as_text(body.get("model")).partition(".")[0], switched
-            )
+            frozen = self._read_settings(__user__ or {}, function_id, switched)
             ask = page_question(__event_call__, language or ENGLISH)
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__, ask=ask)
         except PipeError as error:
@@ -140,7 +143,7 @@ class Pipe:
         events = writer.stop(in_language(line, language))
         if cost is None:
             return events
-        is_named = frozen.spending.cost_line != "off" and frozen.store_cost and not call.in_arena
+        is_named = frozen.spending.cost_line != "off" and frozen.names_costs(in_arena=call.in_arena)
         line = notice("cost_stopped", cost=dollars(cost.usage.cost, cost.usage.provider_cost))
         return [*events, *writer.stopped(cost, in_language(line, language) if is_named else "")]
 
@@ -155,6 +158,13 @@ class Pipe:
         if writer.failed and not call.in_chat and call.task is None:
             return error_response(writer.failed)
         return writer.result(with_output=call.in_chat)
+
+    async def _read_again(self, function_id: str) -> None:
+        """Read the valves where the host has none: without their limits nothing is sent. Raises StoreUnavailable."""
+        stored = await self._running_app().worker.host.stored_valves(function_id)
+        if stored is None:
+            raise StoreUnavailable(notice("limits_unavailable"))
+        self.valves = self.Valves(**stored)
 
     def _read_settings(
         self, user: Mapping[str, Any], function_id: str, switched: Sequence[Switch]
@@ -171,7 +181,12 @@ class Pipe:
             _log.warning("a user's valves cannot be read: %s", ", ".join(own.unreadable))
         self._report_unreadable()
         valves = self.valves
-        key = repr((dict(valves), valves.problems, dict(own), own.problems, user_id, switched)).encode()
+        values = dict(valves), dict(own)
+        secret = Secret(
+            "\0".join(each for given in values for each in given.values() if isinstance(each, Secret))
+        )
+        digest = sha256(secret.encode("utf-8", "surrogatepass")).digest()
+        key = repr((values, digest, valves.problems, own.problems, user_id, switched)).encode()
         read = partial(read_settings, valves, own, user_id=user_id, switched=switched)
         return self._settings.get_or_compute(key, read)
 

@@ -229,6 +229,12 @@ def other_model(asked: str, served: str, find: FindModel) -> str:
     return "" if name == asked else name
 
 
+def name_of(model_id: str, find: FindModel) -> str:
+    """Return the name of a model, or its id where the catalogue does not have it itself."""
+    row = find(model_id)
+    return row.name if row and row.id == model_id else model_id
+
+
 @dataclass(frozen=True, slots=True)
 class FileContent:
     """A file as it is: its name, its media type (lower case, without parameters), its bytes."""
@@ -238,11 +244,23 @@ class FileContent:
     content: bytes
 
 
+class Room(Protocol):
+    """Where one file is read into; it may have `max_bytes`."""
+
+    max_bytes: int
+
+    def ask(self) -> object:
+        """Count a request to an address. Raises AttachmentUnavailable where there were too many."""
+
+    async def take(self, size_bytes: int) -> None:
+        """Wait until a file of this size may be in memory. Raises AttachmentUnavailable if it is larger, TooBusy."""
+
+
 class Files(Protocol):
     """The host's file storage."""
 
-    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
-        """Return a file that the user may read, and that is no larger. Raises AttachmentUnavailable."""
+    async def read(self, user_id: str, file_id: str, room: Room) -> FileContent:
+        """Return a file that the user may read, once there is room for it. Raises AttachmentUnavailable, TooBusy."""
 
     def id_of(self, user_id: str, key: str) -> str:
         """Return the id of what is stored for a user under a key."""
@@ -277,7 +295,7 @@ class FilledItems:
 Fill: TypeAlias = Callable[[Sequence[Item], Sequence[int]], Awaitable[FilledItems]]
 """Puts the attachments of a chat in the place of references, and a note in that of what the model does not read.
 
-The second argument are the numbers of the items' turns; never raises.
+The second argument are the numbers of the items' turns. Raises TooBusy alone.
 """
 
 
@@ -323,12 +341,12 @@ class Pauses:
         self._clock = clock
         self._to_pause = failures
         self._first_seconds, self._longest_seconds = first_seconds, longest_seconds
-        self._failed: ContentCache[tuple[int, float]] = ContentCache(limit=MAX_REMEMBERED)
-        """How often in a row, and when it may be tried again."""
+        self._failed: ContentCache[tuple[int, float, str]] = ContentCache(limit=MAX_REMEMBERED)
+        """How often in a row, when it may be tried again, and with whom it failed last."""
 
     def failures(self, name: str) -> int:
         """Return how many failures there were in a row."""
-        return (self._failed.get(cache_key(name)) or (0, 0.0))[0]
+        return (self._failed.get(cache_key(name)) or (0,))[0]
 
     def remaining_seconds(self, name: str) -> float:
         """Return for how long it is to be left alone, 0 where it may be tried."""
@@ -338,14 +356,19 @@ class Pauses:
     def record_success(self, name: str) -> None:
         """Forget earlier failures."""
         if self.failures(name):
-            self._failed.put(cache_key(name), (0, 0.0))
+            self._failed.put(cache_key(name), (0, 0.0, ""))
 
-    def record_failure(self, name: str, *, pauses: bool = False) -> None:
-        """Count a failure; one that `pauses` begins a pause although it is the first."""
+    def record_failure(self, name: str, *, pauses: bool = False, by: str = "") -> None:
+        """Count a failure; one that `pauses` begins a pause although it is the first.
+
+        Several in a row `by` the same user are one.
+        """
+        if by and (failed := self._failed.get(cache_key(name))) and failed[2] == by:
+            return
         failures = max(self._to_pause if pauses else 1, self.failures(name) + 1)
         doublings = min(failures - self._to_pause, 10)
         seconds = min(self._first_seconds * 2.0**doublings, self._longest_seconds) if doublings >= 0 else 0.0
-        self._failed.put(cache_key(name), (failures, self._clock() + seconds))
+        self._failed.put(cache_key(name), (failures, self._clock() + seconds, by))
 
 
 class Requests(Protocol):
@@ -396,14 +419,24 @@ class Responses(Protocol):
         """Turn a failure that arrived inside a stream into the error tree's error."""
 
 
+class Generations(Protocol):
+    """What OpenRouter calls the responses of one call of the host, and what it says of their bills."""
+
+    named: list[str]
+    """The ids of the responses that have begun, in their order; "" where one has none."""
+
+    async def usage_of(self, generation: str) -> Usage | None:
+        """Return what a generation was billed, None where that is not said. Raises the error tree's errors."""
+
+
 class Ledger(Protocol):
     """What all requests have cost, by chat and by account; the same for all workers."""
 
     def write(self, bill: Bill, /) -> None:
         """Have a bill written beside the request; never waits, never raises."""
 
-    def release(self, hold: str, accounts: Sequence[str]) -> None:
-        """End what was held for a request that costs nothing; never waits, never raises."""
+    def release(self, bill: Bill) -> None:
+        """End what was held for a request that is not sent; never waits, never raises."""
 
     async def sums(self, accounts: Sequence[str], zone: tzinfo) -> Mapping[str, AccountSums]:
         """Return what accounts have spent in a zone's day and month. Raises StoreError."""
@@ -411,8 +444,11 @@ class Ledger(Protocol):
     async def usage(self, days: tuple[date, date], zone: tzinfo, account: str) -> Sequence[UsageRow]:
         """Add up what was spent from one day to another, by an account or, for "", all users. Raises StoreError."""
 
-    async def hold(self, hold: str, amount: float, under: Sequence[AccountLimit]) -> bool:
-        """Hold the most that a request may cost, if it may begin under these limits. Raises StoreError."""
+    async def hold(self, bill: Bill, amount: float, under: Sequence[AccountLimit]) -> bool:
+        """Hold the most that a request may cost, if it may begin under these limits, until the bill with this id.
+
+        `bill` is what it is estimated to cost where none comes. Raises StoreError.
+        """
 
 
 class Calibrations(Protocol):

@@ -18,12 +18,14 @@ from urllib.request import getproxies
 from zoneinfo import available_timezones
 
 from .conversation.budget import ContextSettings
+from .conversation.masking import NO_SECRET, Secret
 from .errors import PipeError
 from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.platform import host_secret
 from .host.switches import Switch
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
+from .media.memory import FILE_SHARE, REQUEST_SHARE
 from .money.limits import SpendingLimits, find_zone, read_limits
 from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
 from .openrouter.controls import SERVER_TOOLS, ControlSettings, price_text
@@ -80,7 +82,7 @@ _Slice = TypeVar("_Slice")
 class StoreSettings:
     """How artifacts are sealed and how long they are kept; without `passphrases` the host's key is used."""
 
-    passphrases: tuple[str, ...]
+    passphrases: tuple[Secret, ...]
     cleanup_days: int
 
 
@@ -122,6 +124,10 @@ class Settings:
     steady_system_prompt: bool
     recall_tool: bool
 
+    def names_costs(self, *, in_arena: bool) -> bool:
+        """Return whether costs may stand with an answer: not where its model is to be guessed."""
+        return self.store_cost and not in_arena
+
 
 def read_settings(
     valves: Valves,
@@ -151,7 +157,7 @@ def read_settings(
         chosen,
         client=ClientSettings(
             base_url=chosen.BASE_URL.rstrip("/"),
-            api_key=chosen.API_KEY or os.environ.get("OPENROUTER_API_KEY", "").strip(),
+            api_key=Secret(chosen.API_KEY or os.environ.get("OPENROUTER_API_KEY", "").strip()),
             referer=chosen.HTTP_REFERER,
             title=chosen.APP_TITLE,
             timeout_seconds=chosen.REQUEST_TIMEOUT_SECONDS,
@@ -191,13 +197,16 @@ def _by_name(slice_class: type[_Slice], valves: AllValves, **others: Any) -> _Sl
 
 
 def _media(valves: AllValves) -> MediaSettings:
+    memory_bytes = valves.MAX_MEMORY_MB * _MEGABYTE
+    most_bytes = memory_bytes // REQUEST_SHARE
     return MediaSettings(
         documents=valves.DOCUMENTS,
         parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
         max_images=valves.MAX_INPUT_IMAGES_PER_REQUEST,
         image_selection=valves.IMAGE_INPUT_SELECTION,
-        max_bytes=valves.MAX_ATTACHMENT_MB * _MEGABYTE,
-        max_total_bytes=valves.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE,
+        max_bytes=min(valves.MAX_ATTACHMENT_MB * _MEGABYTE, memory_bytes // FILE_SHARE),
+        max_total_bytes=min(valves.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE or most_bytes, most_bytes),
+        memory_bytes=memory_bytes,
     )
 
 
@@ -238,7 +247,7 @@ def has_proxy() -> bool:
 
 
 def _controls(
-    valves: AllValves, own: UserValves, own_api_key: str | None, *, overrides_effort: bool
+    valves: AllValves, own: UserValves, own_api_key: Secret | None, *, overrides_effort: bool
 ) -> ControlSettings:
     effort, summary = valves.REASONING_EFFORT, valves.REASONING_SUMMARY
     pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
@@ -290,8 +299,8 @@ def _lost(valves: Valves, own: Sequence[Problem]) -> tuple[str, tuple[str, ...]]
         return notice("valves_lost", names=", ".join(lost)), ()
     if lost := [each.valve for each in own if each.valve in PROTECTIONS]:
         return notice("user_valves_lost", names=", ".join(lost)), ()
-    lines = [each.line for each in own]
-    return "", (notice("user_valves_unreadable", problems=lines),) if lines else ()
+    lines = (notice("own_problems"), *(each.line for each in own))
+    return "", (notice("joined", lines=lines, separator=" "),) if own else ()
 
 
 def _checks(valves: Valves, chosen: AllValves) -> Checks:
@@ -363,8 +372,8 @@ def _quantizations(words: Sequence[str]) -> Iterator[str]:
             yield name
 
 
-def _passphrases(valves: AllValves) -> tuple[str, ...]:
-    return tuple(_words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ",")))
+def _passphrases(valves: AllValves) -> tuple[Secret, ...]:
+    return tuple(map(Secret, _words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ","))))
 
 
 def bound_key(sealed: str, user_id: str) -> str:
@@ -376,14 +385,14 @@ def bound_key(sealed: str, user_id: str) -> str:
     return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE, owner=user_id) if key else ""
 
 
-def _own_key(sealed: str, user_id: str) -> str | None:
+def _own_key(sealed: str, user_id: str) -> Secret | None:
     """The user's own key, None without one; empty for one that was sealed with another secret, or for another user."""
     if not sealed:
         return None
     try:
         return open_text(sealed, host_secret(), purpose=OWN_KEY_PURPOSE, owner=user_id)
     except PipeError:
-        return ""
+        return NO_SECRET
 
 
 def _offer(valves: AllValves) -> OfferSettings:

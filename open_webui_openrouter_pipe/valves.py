@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Annotated, Any, Final, Literal, NamedTuple, cast, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast, get_args
 
 from annotated_types import Ge, Gt, Le
 from pydantic import (
@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Pruning, Strategy
+from .conversation.masking import Secret
 from .conversation.slash import Aim
 from .host.model_rows import AccessFor
 from .host.platform import host_secret
@@ -58,6 +59,8 @@ Sort = Literal["default", "price", "throughput", "latency"]
 Quantization = Literal[
     "int4", "int8", "fp4", "mxfp4", "nvfp4", "fp6", "fp8", "mxfp8", "fp16", "bf16", "fp32", "unknown"
 ]  # fmt: skip
+
+SecretText = Annotated[str, AfterValidator(Secret)]
 
 Rule = Literal["inherit", "off_wins", "either"]
 """How a user's value and the administrator's of the same name become one.
@@ -129,7 +132,7 @@ def text_of(model: type[BaseModel], name: str) -> ValveText:
 def _complete(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """Have the schema that Open WebUI shows say each default and range: it shows neither by itself."""
     for name, field in model.model_fields.items():
-        shown, text, limits = schema["properties"][name], text_of(model, name), _limits(field)
+        shown, text, limits = schema["properties"][name], text_of(model, name), range_of(field)
         default = f"{default_of(model, name)}{f' ({limits})' if limits else ''}"
         shown.update(title=text.title, description=f"{text.help} **Default:** {default}.")
         for key in _OWN_KEYS:
@@ -168,8 +171,8 @@ def default_of(model: type[BaseModel], name: str) -> str:
     return text.stands_for.replace("{default}", str(value)) or f"`{value}`"
 
 
-def _limits(field: FieldInfo) -> str:
-    """The range of a number, "" for anything else."""
+def range_of(field: FieldInfo) -> str:
+    """Return the range of a number, "" for anything else."""
     kinds: dict[type, Any] = {type(each): each for each in field.metadata}
     low, above, high = kinds.get(Ge), kinds.get(Gt), kinds.get(Le)
     if above:
@@ -177,15 +180,6 @@ def _limits(field: FieldInfo) -> str:
     if low:
         return f"{low.ge:g} to {high.le:g}" if high else f"{low.ge:g} or more"
     return ""
-
-
-def allowed(field: FieldInfo) -> str:
-    """Return which values a field takes, as words."""
-    if get_origin(field.annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(field.annotation)))
-    words = {bool: "true or false", int: "a whole number", float: "a number"}
-    limits = _limits(field)
-    return words.get(cast("type", field.annotation), "text") + (f", {limits}" if limits else "")
 
 
 def takes(model: type[BaseModel], name: str) -> str:
@@ -274,6 +268,7 @@ class Advanced(ValveFields):
     IMAGE_INPUT_SELECTION: ImageSelection = valve("conversation")
     MAX_ATTACHMENT_MB: int = valve(20, ge=1)
     MAX_REQUEST_ATTACHMENTS_MB: int = valve(50, ge=0)
+    MAX_MEMORY_MB: int = valve(256, ge=64)
     DOWNLOAD_HOSTS: str = valve("")
     SAVE_ATTACHMENTS: bool = valve(default=True)
     USER_PARAMETERS: str = valve("")
@@ -374,7 +369,7 @@ def _write_object(values: Mapping[str, Any]) -> str:
 class Valves(ValveFields):
     """What an administrator sets, for all users. What `ADVANCED` may hold may also be given by its own name."""
 
-    API_KEY: str = valve("", is_password=True)
+    API_KEY: SecretText = valve("", is_password=True)
     MODELS: str = valve("*", strict="none")
     MODEL_FILTERS: str = valve("", strict="free, zdr")
     NEW_MODEL_ACCESS: str = valve("private")
@@ -399,7 +394,7 @@ class Valves(ValveFields):
     )
     ENABLE_USER_OVERRIDE: bool = valve(default=False)
     ARTIFACT_CLEANUP_DAYS: int = valve(90, ge=0)
-    ARTIFACT_ENCRYPTION_KEY: str = valve("", is_password=True)
+    ARTIFACT_ENCRYPTION_KEY: SecretText = valve("", is_password=True)
     BASE_URL: str = valve(DEFAULT_BASE_URL, strict="none")
     ADVANCED: str = valve("")
 
@@ -422,8 +417,8 @@ class Valves(ValveFields):
 
 def _sealed_key(key: str) -> str:
     """Seal a key before anybody stores or shows it."""
-    key = key.strip()
-    return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE) if key else ""
+    key = Secret(key).strip()
+    return Secret(seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE) if key else "")
 
 
 class UserValves(ValveFields):

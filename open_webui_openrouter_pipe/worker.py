@@ -18,21 +18,24 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
+from .conversation.masking import NO_SECRET, Secret
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows
-from .media.library import EncodedFiles
+from .media.memory import ByteBudget, EncodedFiles
 from .money.limits import Group, Person
 from .openrouter.client import ClientSettings, OpenRouterClient
-from .openrouter.connections import AddressBreaker, open_client
+from .openrouter.connections import Breaker, open_client
 from .openrouter.listing import ModelListing
 from .openrouter.problems import Checks, Problem
 from .openrouter.recorder import ExchangeRecorder
 from .openrouter.recordings import FOLDER, Recording, Recordings
 from .ports import ArtifactStore, Files, Prompts, Summaries
+from .recall.search import TERM_BYTES
 from .settings import Settings, StoreSettings, has_proxy, unknown_groups
 from .store.artifacts import RunningRows, SavedRows, SealedArtifacts, UnsavedRows
-from .store.beside import AuditLog, Leases, StoredCalibrations
+from .store.beside import Leases
 from .store.cache import CachedRows, GuardedRedis
+from .store.calibrations import StoredCalibrations
 from .store.database import Database
 from .store.kept import MemorySummaries, SealedPrompts, SealedSummaries
 from .store.ledger import SpendingLedger
@@ -43,6 +46,7 @@ from .store.tokenizer import LocalTokenizer
 from .turn.admission import Admission
 from .turn.bill import SpendingServices
 from .turn.fit import PlannerServices
+from .turn.late_bills import LateBills
 from .turn.memory import Memory
 from .turn.recorder import generate_item_id
 from .turn.summaries import SummarizerState
@@ -84,7 +88,7 @@ class Host:
 
     database: Database
     records: HostRecords
-    secret_key: str
+    secret_key: Secret
     redis: GuardedRedis | None = None
     cache_folder: Path | None = None
     tokenizer_folder: Path | None = None
@@ -103,10 +107,12 @@ class Host:
     """Returns the names of all groups, None where they cannot be read."""
     prompt_template: Callable[[Call], Awaitable[str]] = _NO_TEXT
     """Returns the digest of the texts that people wrote of a call's system prompt, "" where that is unknown."""
-    quoted_calls: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] = _NO_IDS
-    """Returns those of the calls in the texts of a call's chat that their models wrote as text."""
+    folded_answers: Callable[[Call], Awaitable[Sequence[str]]] = _NO_ENTRIES
+    """Returns the texts of the answers of a call's chat of which the host keeps no items."""
     replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] = _NOTHING
     """Stores another value of a user's valve."""
+    stored_valves: Callable[[str], Awaitable[Mapping[str, Any] | None]] = _NO_VALUES
+    """Returns what is stored of a function's valves, None where the database does not say."""
     default_locale: Callable[[], str] = str
     """Returns the language of who has chosen none."""
     may_continue: Callable[[Call], Awaitable[bool]] = _YES
@@ -141,8 +147,9 @@ class OwnedResources:
         """`transport` replaces the network, and `clock` the time in epoch seconds."""
         self.database = database = host.database
         self.http = open_client(transport, has_proxy=has_proxy())
-        self.audit, self.calibrations = AuditLog(database), StoredCalibrations(database)
+        self.calibrations = StoredCalibrations(database)
         self.ledger = SpendingLedger(database, clock=lambda: int(clock()))
+        self.late_bills = LateBills(self.start)
         self.tasks: set[asyncio.Task[None]] = set()
         cache = host.cache_folder
         self.recordings = Recordings(cache / _CATALOGUE_FOLDER / FOLDER if cache else None)
@@ -157,10 +164,11 @@ class OwnedResources:
 
     async def aclose(self) -> None:
         """Stop what runs and close what is open."""
+        self.late_bills.close()
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for resource in (self.recorder, self.ledger, self.audit, self.calibrations, self.database, self.http):
+        for resource in (self.recorder, self.ledger, self.calibrations, self.database, self.http):
             await resource.aclose()
 
 
@@ -176,13 +184,13 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.memory = Memory(clock)
         self.planner = PlannerServices(
-            self.own.audit.write,
+            self.own.ledger.write,
             self.own.calibrations,
             LocalTokenizer(host.tokenizer_folder).encode,
             generate_item_id,
             self.memory,
         )
-        self.spending = SpendingServices(self.own.ledger, self.planner, host.groups)
+        self.spending = SpendingServices(self.own.ledger, self.planner, host.groups, self.own.late_bills)
         self.summarizer_state = SummarizerState(start=self.own.start, clock=self.loop.time)
         self.unsaved_summaries = MemorySummaries()
         self._rows: RowStore = SqlRows(host.database)
@@ -194,9 +202,11 @@ class Worker:
         self._keyed_stores: dict[StoreSettings, Stores] = {}
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
-        self.encoded_files = EncodedFiles()
+        self.encoded_files = EncodedFiles(ByteBudget())
+        self.encoded_files.budget.watch(self.planner.caches.facts, unit_bytes=2)
+        self.encoded_files.budget.watch(self.planner.caches.passages, TERM_BYTES)
         self.admission = Admission()
-        self.breaker = AddressBreaker(clock=self.loop.time)
+        self.breaker = Breaker(clock=self.loop.time)
         weakref.finalize(self, _close_soon, self.loop, self.own.aclose).atexit = False
 
     def sweep_when_due(self, settings: Settings) -> None:
@@ -215,12 +225,12 @@ class Worker:
     def client(self, settings: ClientSettings, recording: Recording | None = None) -> OpenRouterClient:
         """Return what speaks HTTP with OpenRouter under these settings, and is recorded where there is a recording."""
         http = self.own.recorder.client(recording) if recording else self.own.http
-        return OpenRouterClient(http, settings, self.breaker)
+        return OpenRouterClient(http, settings)
 
     def listing(self, settings: ClientSettings) -> ModelListing:
         """The models of the base URL and the key."""
         if settings not in self.listings:
-            without_key = replace(settings, api_key="")
+            without_key = replace(settings, api_key=NO_SECRET)
             folder = self.host.cache_folder
             while len(self.listings) >= _MAX_LISTINGS:
                 del self.listings[next(iter(self.listings))]

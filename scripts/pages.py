@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin
 
 from open_webui_openrouter_pipe.openrouter.errors import (
     RULES,
@@ -26,8 +26,8 @@ from open_webui_openrouter_pipe.valves import (
     Advanced,
     UserValves,
     Valves,
-    allowed,
     default_of,
+    range_of,
     text_of,
 )
 from open_webui_openrouter_pipe.words.lines import admin_notice, notice
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
     from open_webui_openrouter_pipe.openrouter.errors import Rule
     from scripts.standin.state import RecordedRequest
@@ -106,7 +107,16 @@ def _tables(model: type[BaseModel]) -> Iterator[str]:
         for name, field in fields:
             title, text = _title(model, name)[1], text_of(model, name).help
             shown = f"`{name}`" + (f"<br>{title}" if title else "")
-            yield f"| {shown} | {allowed(field)} | {default_of(model, name)} | {text} |"
+            yield f"| {shown} | {_allowed(field)} | {default_of(model, name)} | {text} |"
+
+
+def _allowed(field: FieldInfo) -> str:
+    """Which values a field takes, as words."""
+    if get_origin(field.annotation) is Literal:
+        return "one of " + ", ".join(map(str, get_args(field.annotation)))
+    words = {bool: "true or false", int: "a whole number", float: "a number"}
+    limits = range_of(field)
+    return words.get(cast("type", field.annotation), "text") + (f", {limits}" if limits else "")
 
 
 def _title(model: type[BaseModel], name: str) -> tuple[str, str]:
@@ -194,7 +204,8 @@ def _completed(text: str, section: str, last_cells: dict[str, str]) -> str:
 
 
 def _request(request: RecordedRequest) -> str:
-    return f"{request.method} {request.path}{'?' if request.query else ''}{request.query}"
+    query = request.query.partition("gen-")[0]  # a generation's id differs each time
+    return f"{request.method} {request.path}{'?' if query else ''}{query}"
 
 
 def _compare(what: str, names: Iterable[str], sent: AbstractSet[str] | dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -199,6 +200,29 @@ async def test_an_administrator_s_valves_that_cannot_be_read_are_logged_once(
     ]
     assert logged(caplog) == lines
     assert "shri" not in caplog.text
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+async def test_no_limit_is_lost_with_the_database(tmp_path: Path, standin: StandIn, *, is_back: bool) -> None:
+    """Where the host cannot read the valves it has none: they are read again, or nothing is sent."""
+    driver = PipeInProcess(tmp_path, base_url=standin.base_url)
+    async with driver as pipe:
+        stored = {**pipe.valves.model_dump(exclude_unset=True), "SPENDING_LIMITS": "user: 0/day"}
+        host, asked = driver.app.worker.host, list[str]()
+
+        async def stored_valves(function_id: str) -> Json | None:
+            asked.append(function_id)
+            return stored if is_back else None
+
+        driver.app.worker.host = replace(host, stored_valves=stored_valves)
+        pipe.valves = Pipe.Valves()
+        said: Any = await Page(pipe, SCRIPTED).complete("one")
+        error = said["error"]["detail"] if is_back else str(said.body)
+        assert ("Your spending limit" if is_back else "Nothing was sent") in error
+        assert (asked, standin.responses) == (["openrouter"], [])
+        pipe.valves = Pipe.Valves(**{**stored, "SPENDING_LIMITS": ""})
+        assert (await Page(pipe, SCRIPTED).ask("one")).error is None
+        assert asked == ["openrouter"]
 
 
 async def test_a_task_gets_a_plain_completion(pipe: Pipe, standin: StandIn) -> None:
@@ -430,7 +454,9 @@ async def test_an_app_that_cannot_be_built_is_one_clear_line() -> None:
     def build() -> App:
         raise ConfigurationError("Nothing to stand on.")
 
-    page = Page(Pipe(build), SCRIPTED)
+    pipe = Pipe(build)
+    pipe.valves = Pipe.Valves(API_KEY="sk-or-x")
+    page = Page(pipe, SCRIPTED)
     answer = await page.ask("one")
     completion = await page.complete("one")
     assert (answer.error, len(answer.events)) == ("Nothing to stand on.", 1)

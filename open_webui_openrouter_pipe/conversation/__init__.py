@@ -6,7 +6,7 @@
     media         token counts of images, documents, audio and video by each vendor's rule
     budget        the split of a context window, its calibration by bills, and the refusal of a request
     facts         tool results stated as facts
-    masking       secrets masked in known forms
+    masking       secrets that nobody shows, and those masked in known forms
     record        the user's messages word for word in their frames, and which words are their own
     slash         the commands that users type as messages, as values
 

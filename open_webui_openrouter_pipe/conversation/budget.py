@@ -232,6 +232,7 @@ class ContextOverflow(ContextBudgetExceeded):
             largest = changeable[0]
             name = largest.name.partition(" on ")[0].replace(" ", "_")
             found = notice("overflow_largest", largest=notice(f"part_{name}"), tokens=largest.tokens)
+            name = "earlier_turns" if name in {"summaries", "note"} else name
             reason, self.advice = notice("sentences", first=reason, second=found), notice(f"overflow_{name}")
         super().__init__(notice("sentences", first=reason, second=self.advice), detail=", ".join(listed))
 

@@ -39,12 +39,24 @@ class ContentCache(Generic[Value]):
         """Hold values of at most `limit` in all: so many of them, or of such a size by `size_of`."""
         self._half = max(1, limit // 2)
         self._size_of = size_of
-        self._young_size = 0
+        self._young_size = self._old_size = 0
         self._young: dict[bytes, Value] = {}
         self._old: dict[bytes, Value] = {}
 
     def __len__(self) -> int:
         return len(self._young) + sum(key not in self._young for key in self._old)
+
+    @property
+    def size(self) -> int:
+        """The size of both generations."""
+        return self._young_size + self._old_size
+
+    def evict(self, size: int) -> None:
+        """Forget at least so much, the old generation first."""
+        is_enough = self._old_size >= size
+        self._old, self._old_size = {}, 0
+        if not is_enough:
+            self._young, self._young_size = {}, 0
 
     def get(self, key: bytes) -> Value | None:
         """Return the value of a key, None when it is not cached."""
@@ -57,7 +69,8 @@ class ContentCache(Generic[Value]):
         """Cache a value and return it."""
         size = 1 if self._size_of is None else self._size_of(value)
         if self._young_size + size > self._half:
-            self._young, self._old, self._young_size = {}, self._young, 0
+            self._old, self._old_size = self._young, self._young_size
+            self._young, self._young_size = {}, 0
         self._young_size += size
         self._young[key] = value
         return value

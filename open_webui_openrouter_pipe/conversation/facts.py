@@ -37,7 +37,7 @@ LINE_LOSS = 1 / 3
 """Of what could be shown: this much is given up to end with a line."""
 
 ERROR_FIELDS = ("error", "errors", "exception")
-_TOO_DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){64}")
+_TOO_DEEP = re.compile(r"(?:[\[{][^\[\]{}]*+){64}+")
 """Nesting that not every Python version parses alike."""
 _UNSPACED = r"\s\u0e00-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\uff9f"
 _GLUED = re.compile(rf"[^;>{{}}{_UNSPACED}][^{_UNSPACED}]")
@@ -346,7 +346,7 @@ def _read_log(text: str) -> _Found | None:
     is_log = len([*filter(_LOGGED.match, lines)]) >= MOSTLY * len(lines) > 1
     if not is_log and not failed:
         return None
-    kind = f"{'log' if is_log else 'output with errors'} (lines: {len(lines)})"
+    kind = f"{'log' if is_log else 'output'} (lines: {len(lines)})"
     earlier = [line for line in dict.fromkeys(failed) if line not in last]
     return kind, "\n".join([*earlier, "…", *last]), MOSTLY if earlier else 0
 

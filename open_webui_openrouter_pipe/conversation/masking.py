@@ -1,4 +1,4 @@
-"""Masks secrets of known forms, whatever stands around them.
+"""Masks secrets: those that are known as such, and those of known forms, whatever stands around them.
 
 Owns the forms: private keys in PEM, tokens with their issuer's prefix or behind "Bearer", passwords in addresses and in
 short options of commands. A secret of another form stays, whatever the name of its field. It works in linear time.
@@ -7,7 +7,7 @@ short options of commands. A secret of another form stays, whatever the name of 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final, Self, SupportsIndex
 
 MASK: Final = "[masked]"
 
@@ -40,6 +40,48 @@ _NOTHING: Final = re.compile(
     re.IGNORECASE,
 )
 """What stands in place of a secret: nothing, a placeholder, a type, a rule."""
+
+
+class Secret(str):
+    """A key or a passphrase: whoever shows it shows a mask.
+
+    It equals its text, and joins, encodes and is written into JSON as that; `repr`, `str`, `format`, a pickle, and so a
+    log and a traceback with the values of variables, do not hold it. A part of it is one, too.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        """Take a text, or another secret."""
+        return text if isinstance(text, cls) else super().__new__(cls, text)
+
+    def __str__(self) -> str:
+        return MASK if self else ""
+
+    def __repr__(self) -> str:
+        return f"'{MASK}'" if self else "''"
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Self:
+        return type(self)(super().__getitem__(index))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, _: SupportsIndex) -> tuple[Any, ...]:
+        return type(self), (str(self),)
+
+    def strip(self, characters: str | None = None) -> Self:
+        """Return it without blanks around it."""
+        return type(self)(super().strip(characters))
+
+
+NO_SECRET: Final = Secret("")
 
 
 def mask_secrets(text: str) -> str:

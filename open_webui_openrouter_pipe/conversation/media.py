@@ -35,6 +35,8 @@ MAX_PAGES = 10_000
 PDF_PAGE_TOKENS: Mapping[Family, int] = {"openai": 1500, "anthropic": 2250, "google": 258, "other": 2250}
 AUDIO_TOKENS_PER_SECOND = 32
 ASSUMED_AUDIO_BYTES_PER_SECOND = 16_000
+MIN_AUDIO_BYTES_PER_SECOND = 1_000
+"""Less than any recording has; a header that says so is damaged."""
 VIDEO_TOKENS_PER_SECOND = 295
 ASSUMED_VIDEO_BYTES_PER_SECOND = 125_000
 ASSUMED_VIDEO_SECONDS = 60
@@ -116,7 +118,9 @@ def audio_tokens(data: str, file_format: str) -> int:
     """Return the tokens of audio in base64; the header of a WAV says how many bytes make a second."""
     header = decode(data, limit_characters=64)
     rate = int.from_bytes(header[28:32], "little") if file_format == "wav" and header[:4] == b"RIFF" else 0
-    seconds = len(data) * 3 / 4 / (rate or ASSUMED_AUDIO_BYTES_PER_SECOND)
+    if rate < MIN_AUDIO_BYTES_PER_SECOND:
+        rate = ASSUMED_AUDIO_BYTES_PER_SECOND
+    seconds = len(data) * 3 / 4 / rate
     return math.ceil(seconds * AUDIO_TOKENS_PER_SECOND)
 
 

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any, cast
 
 from ..errors import InvalidHistory
-from ..responses.items import Item, is_function_call, is_message, is_reasoning, kind_of
+from ..responses.items import Item, is_function_call, is_message, is_reasoning
 from ..responses.values import as_list, as_object, as_text
 from .additions import SplitPrompt, split_memories, split_prompt, split_user_parts, unique_summaries
 from .artifacts import (
@@ -32,7 +32,7 @@ from .markers import (
     visible_chars,
     write_reference,
 )
-from .parts import read_call_id, text_part
+from .parts import text_part
 from .reading import (
     ArtifactRef,
     AssistantText,
@@ -42,7 +42,6 @@ from .reading import (
     Origin,
     UserMessage,
     read_messages,
-    split_at_folds,
     split_at_markers,
 )
 from .steady import SteadyPrompt
@@ -101,6 +100,9 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
             for item, origin in preparation.volatile:
                 built.send(item, origin, number)
         build_turn(number, entries, rules, built)
+    if preparation.has_additions and not later:
+        # thinking holds for the first question as well, which has these texts only now
+        built.prompt = prompt_name(built.items)
     if not built.items:
         raise InvalidHistory("There is nothing in this chat that could be sent.")
     built.instruction_count = instructions if len(built.items) > instructions else 0
@@ -159,7 +161,7 @@ class _Preparation:
             if isinstance(entry, ArtifactRef):
                 kept += [entry] if self._is_first(entry) else ()
             elif isinstance(entry, AssistantText):
-                for part in self._parts(entry, entries):
+                for part in self._parts(entry):
                     if not isinstance(part, ArtifactRef) or self._is_first(part):
                         kept.append(part)
             elif isinstance(entry, Instruction):
@@ -180,24 +182,12 @@ class _Preparation:
         self._seen.add(marked.ulid)
         return True
 
-    def _parts(self, entry: AssistantText, entries: Iterable[Entry]) -> Iterable[Entry]:
-        """What reads like a marker in code is one if there is such an artifact.
-
-        So is a block of a call that was left as text: it is a call if an artifact of the turn is that call.
-        """
-        if entry.in_code:
-            known = {ulid for ulid in entry.in_code if self.artifacts.get(ulid, _NO_SUCH) != _NO_SUCH}
-            return split_at_markers(entry.text, entry.origin, entry.phase, known)
-        if not ("<" in entry.text and "<details" in entry.text):
+    def _parts(self, entry: AssistantText) -> Iterable[Entry]:
+        """What reads like a marker in code is one if there is such an artifact."""
+        if not entry.in_code:
             return (entry,)
-        call_ids = set()
-        for other in entries:
-            loaded: Any = self.artifacts.get(other.ulid) if isinstance(other, ArtifactRef) else None
-            if loaded is not None and not isinstance(loaded, MissingArtifact):
-                item = as_object(loaded if isinstance(loaded, dict) else loaded.item)
-                if kind_of(as_text(item.get("type"))).output:
-                    call_ids.add(read_call_id(item.get("call_id")))
-        return split_at_folds(entry.text, entry.origin, entry.phase, call_ids.__contains__)
+        known = {ulid for ulid in entry.in_code if self.artifacts.get(ulid, _NO_SUCH) != _NO_SUCH}
+        return split_at_markers(entry.text, entry.origin, entry.phase, known)
 
     def _instruction(self, entry: Instruction) -> list[Entry]:
         """Keep what stays in front, gather the summaries and what changes from question to question."""
@@ -248,11 +238,12 @@ def with_round(
         {"role": "tool", "tool_call_id": call["call_id"], "content": outputs[call["call_id"]]}
         for call in calls
     ]
-    added = read_messages([said, *returned], first_index=messages_before)
+    added = read_messages([said, *returned], first_index=messages_before, others=history.others)
     return replace(
         history,
         turns=(*history.turns[:-1], (*history.turns[-1], *added.turns[0])),
         repairs=(*history.repairs, *added.repairs),
+        others=added.others,
     )
 
 

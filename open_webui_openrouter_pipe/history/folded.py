@@ -2,7 +2,8 @@
 
 Older versions of Open WebUI write what an answer did as `<details>` blocks with escaped attributes into its text; some
 models write `<think>` tags. Owns parsing them. Only a block that begins a line, is closed and stands outside of code
-blocks counts; anything else is text and stays to the byte.
+blocks counts; anything else is text and stays to the byte. Whether a text has such blocks of the host's, or a model's
+words that look like them, whoever calls must know: nothing in a text can prove it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _OPENING = re.compile(
 _SYMBOL_ENDS = {"<|begin_of_thought|>": "<|end_of_thought|>", "◁think▷": "◁/think▷"}
 _DETAILS_END = "</details>"
 _DETAILS_TAG = re.compile(rf"<details\b|{_DETAILS_END}")
+_ID_IN_TAG = re.compile(r'<details\s[^<>]*(?<![\w-])id="([^"]*)"', re.IGNORECASE)
 _ATTRIBUTE = re.compile(r'(?<![\w-])([\w-]+)="([^"]*)"')
 _SUMMARY_TAG, _SUMMARY_END = "<summary>", "</summary>"
 _SYMBOL = "◁"
@@ -47,11 +49,12 @@ Piece: TypeAlias = str | FoldedCall
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A block's offsets in the text and what it holds."""
+    """A block's offsets in the text, what it holds, and whether it is one that the host writes."""
 
     start: int
     end: int
     pieces: tuple[Piece, ...]
+    is_details: bool = False
 
 
 def may_hold_blocks(text: str) -> bool:
@@ -59,13 +62,29 @@ def may_hold_blocks(text: str) -> bool:
     return "<" in text or _SYMBOL in text
 
 
-def unfold(text: str, is_call: Callable[[str], bool] = lambda _call_id: True) -> list[Piece]:
+def holds_details(text: str) -> bool:
+    """Whether a text holds what older hosts write: more than thoughts between tags."""
+    return "<details" in text and any(block.is_details for block in _blocks(text))
+
+
+def quoted_calls(text: str) -> list[str]:
+    """Return the ids of the calls whose blocks any text quotes, wherever and however they stand there."""
+    found = (each for way in {text, html.unescape(text)} for each in _ID_IN_TAG.findall(way))
+    return [read_call_id(html.unescape(call_id)) for call_id in found]
+
+
+def unfold(text: str, *, with_details: bool = True, quoted: Container[str] = ()) -> list[Piece]:
     """Divide assistant text into plain text and the calls folded into it; folded reasoning is omitted.
 
-    The block of an id that is no call's is text. Plain text loses the newlines that touch a block. Text without blocks
-    is returned as it is.
+    Without details, the host's blocks are text; so are those of calls that are quoted, or that have no id with which
+    an output could be paired. Plain text loses the newlines that touch a block. Text without blocks is returned as it
+    is.
     """
-    blocks = list(_blocks(text, is_call)) if may_hold_blocks(text) else []
+    blocks = [
+        block
+        for block in (_blocks(text) if may_hold_blocks(text) else ())
+        if not block.is_details or (with_details and _are_known(block.pieces, quoted))
+    ]
     if not blocks:
         return [text]
     pieces: list[Piece] = []
@@ -80,7 +99,11 @@ def unfold(text: str, is_call: Callable[[str], bool] = lambda _call_id: True) ->
     return pieces
 
 
-def _blocks(text: str, is_call: Callable[[str], bool]) -> Iterator[_Block]:
+def _are_known(pieces: Iterable[Piece], quoted: Container[str]) -> bool:
+    return all(isinstance(each, str) or (each.call_id and each.call_id not in quoted) for each in pieces)
+
+
+def _blocks(text: str) -> Iterator[_Block]:
     fences, ends = closed_fences(text), _details_ends(text)
     absent: set[str] = set()
     done = 0
@@ -90,8 +113,7 @@ def _blocks(text: str, is_call: Callable[[str], bool]) -> Iterator[_Block]:
         block = _thought(text, opening, absent) if opening["symbol"] else _details(text, opening, ends)
         if block:
             done = block.end  # of one that is text everything is text
-            if all(isinstance(piece, str) or is_call(piece.call_id) for piece in block.pieces):
-                yield block
+            yield block
 
 
 def _thought(text: str, opening: re.Match[str], absent: set[str]) -> _Block | None:
@@ -126,7 +148,7 @@ def _details(text: str, opening: re.Match[str], ends: Mapping[int, int]) -> _Blo
     head, opened, rest = body.partition(_SUMMARY_TAG)
     _shown, closed, tail = rest.partition(_SUMMARY_END)
     pieces = read(attributes, f"{head.rstrip()}{tail}" if opened and closed else body)
-    return _Block(opening.start(), end, pieces)
+    return _Block(opening.start(), end, pieces, is_details=True)
 
 
 def _tool_call(attributes: Mapping[str, str], body: str) -> tuple[Piece, ...]:
@@ -200,7 +222,8 @@ def unfold_output(output: Iterable[Any]) -> list[Message]:
             kept += [message] if message["tool_call_id"] in paired else []
             continue
         calls = message.pop("tool_calls", [])
-        results = takewhile(lambda later: later["role"] == "tool", messages[index + 1 :])
+        later = map(messages.__getitem__, range(index + 1, len(messages)))
+        results = takewhile(lambda each: each["role"] == "tool", later)
         paired = {call["id"] for call in calls} & {result["tool_call_id"] for result in results}
         if paired:
             kept.append({**message, "tool_calls": [call for call in calls if call["id"] in paired]})

@@ -36,7 +36,7 @@ _MARKER = re.compile(rf"\[({ULID})\]: #(?:[ \t\r]++(?=\n|\Z))?")
 _QUOTED = re.compile(rf"{_MARKER.pattern}\n{{0,2}}")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _INDENTED_CODE = ("    ", "\t")
-_HINT = "]: #"
+MARKER_END = "]: #"
 """What every marker ends with. Looking for it first is faster than a pattern tried at every bracket, and looking for
 one character of it before that many times faster still.
 """
@@ -104,6 +104,11 @@ def extract_marker_ulid(line: str) -> str | None:
 def marker_ulids(text: str) -> list[str]:
     """Return the ULIDs of the markers outside of code, in order."""
     return [ulid for ulid, _, _ in _outside_code(text, _spans(text))]
+
+
+def all_ulids(text: str) -> list[str]:
+    """Return the ULIDs of everything that reads like a marker, in order."""
+    return [ulid for ulid, _, _ in _spans(text)]
 
 
 def code_ulids(text: str) -> list[str]:
@@ -175,7 +180,7 @@ def is_within(offset: int, blocks: list[tuple[int, int]]) -> bool:
 
 
 def _spans(text: str) -> list[tuple[str, int, int]]:
-    if "]" not in text or _HINT not in text:
+    if "]" not in text or MARKER_END not in text:
         return []
     return [(found[1], *found.span()) for found in _MARKER.finditer(text)]
 

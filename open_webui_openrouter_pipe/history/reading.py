@@ -9,19 +9,31 @@ dataclasses cost twice as much.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ..conversation.slash import ChatCommand, Command, read_command
+from ..conversation.slash import ChatCommand, Command, Unknown, read_command
 from ..errors import InvalidHistory
 from ..responses.items import PHASES, InputPart
 from ..responses.values import as_list, as_object, as_text, clean_text
-from .folded import TOOL_IMAGES_TEXT, FoldedCall, may_hold_blocks, unfold, unfold_output
+from .folded import (
+    TOOL_IMAGES_TEXT,
+    FoldedCall,
+    Piece,
+    holds_details,
+    may_hold_blocks,
+    quoted_calls,
+    unfold,
+    unfold_output,
+)
 from .markers import (
     ANSWER_MARK,
+    MARKER_END,
     Reference,
+    all_ulids,
     code_ulids,
     insert_references,
     marker_ulids,
@@ -33,6 +45,7 @@ from .parts import omitted_part, read_arguments, read_call_id, read_content, rea
 
 _ANSWERING = frozenset({"assistant", "tool"})
 """A chat whose first messages the host has cut off begins with one of these; its instructions stay in front."""
+_BESIDE_TEXT: Final = ("output", "tool_calls", "reasoning_details")
 _SPEAKER: Final = "(?:USER|ASSISTANT|SYSTEM): "
 _IN_PROMPT: Final = re.compile(
     rf"(?:^USER: *+/[^\n]*+(?:\n(?!{_SPEAKER})[^\n]*+)*+\n)?^ASSISTANT: *+{ANSWER_MARK}.*?"
@@ -63,11 +76,14 @@ class FoundCommands:
     asked: Command | None = None
 
 
-def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> FoundCommands:
+def find_commands(
+    messages: Sequence[Any], *, prompt: str | None = None, of_program: bool = False
+) -> FoundCommands:
     """Take the commands out of a chat.
 
     `prompt` is what the user wrote in the last message before the host added to it, "" where something is attached to
-    it, None where that is not known. An answer that is to be continued is given anew.
+    it, None where that is not known. An answer that is to be continued is given anew. What a program writes is a
+    command only where there is such a one: its other words are meant for the model.
     """
     roles = [as_text(as_object(message).get("role")) for message in messages]
     left = [
@@ -80,7 +96,8 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
     for index in users:
         text, is_last = _only_text(messages[index]), index == users[-1]
         written = prompt if text is not None and is_last and prompt is not None else text
-        if not (command := read_command(written or "")):
+        command = read_command(written or "")
+        if command is None or (of_program and isinstance(command, Unknown)):
             continue
         answer = [*takewhile(lambda at: roles[at] in _ANSWERING, range(index + 1, len(messages)))]
         is_ours = bool(answer) and left[answer[0]] is TAKEN_OUT
@@ -242,7 +259,8 @@ class History:
 
     The first turn also holds what stands before the first user message. `question` is the latest of these. `commands`
     are those of the user that hold, the one that is to be answered included; that one is also `asked`, and the last
-    turn then has an empty question. `folded_calls` are the ids of calls that nothing but a block in the text reports.
+    turn then has an empty question. `holds_details` says that a text has blocks that were taken for text, `others` are
+    the contents of all messages that are nobody's answer.
     """
 
     turns: Sequence[Sequence[Entry]]
@@ -250,7 +268,8 @@ class History:
     question: UserMessage | None = None
     commands: tuple[ChatCommand, ...] = ()
     asked: Command | None = None
-    folded_calls: tuple[str, ...] = ()
+    holds_details: bool = False
+    others: tuple[Any, ...] = ()
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -264,20 +283,39 @@ class History:
         return tuple(found)
 
 
-def read_history(
-    messages: Any, *, prompt: str | None = None, quoted_calls: Collection[str] = frozenset()
-) -> History:
-    """Read a chat as Open WebUI shows it, folded or unfolded; `prompt` is as in `find_commands`.
+def answers_without_items(messages: Any) -> list[str]:
+    """Return the texts of a chat's answers that hold all that was done: in their turn nothing has items or calls."""
+    texts: list[str] = []
+    is_text = True
+    for message in map(as_object, messages if isinstance(messages, Sequence) else ()):
+        role = as_text(message.get("role"))
+        if role == "user":
+            is_text = True
+        elif role in _ANSWERING:
+            is_text = is_text and role == "assistant" and not any(map(message.get, _BESIDE_TEXT))
+            texts += [as_text(message.get("content"))] if is_text else ()
+    return texts
 
-    `quoted_calls` are those of `folded_calls` that are known to be no calls: their blocks are text.
+
+def read_history(
+    messages: Any,
+    *,
+    prompt: str | None = None,
+    of_program: bool = False,
+    without_items: Iterable[str] = (),
+) -> History:
+    """Read a chat as Open WebUI shows it, folded or unfolded; `prompt` and `of_program` are as in `find_commands`.
+
+    `without_items` are the texts of its answers of which the host keeps no items: it has folded what they did into
+    them, each counts once. In all others, blocks of the host are what somebody wrote, and text.
 
     Raises:
         InvalidHistory: There is no message in it at all.
     """
     if not isinstance(messages, Sequence):
         raise InvalidHistory("The chat could not be read: its messages are not a list.")
-    found = find_commands(messages, prompt=prompt)
-    reader = _Reader(quoted_calls)
+    found = find_commands(messages, prompt=prompt, of_program=of_program)
+    reader = _Reader(without_items)
     commands: list[ChatCommand] = []
     for index, message in enumerate(found.left):
         if index in found.commands:
@@ -294,30 +332,35 @@ def read_history(
         reader.question,
         tuple(commands),
         found.asked,
-        tuple(reader.folded_calls),
+        reader.holds_details,
+        tuple(reader.others),
     )
 
 
-def read_messages(messages: Sequence[HostMessage], *, first_index: int) -> History:
-    """Read messages that go on with a turn; the first one has this index in the chat."""
-    reader = _Reader()
+def read_messages(
+    messages: Sequence[HostMessage], *, first_index: int, others: Sequence[Any] = ()
+) -> History:
+    """Read messages that go on with a turn; the first one has this index in the chat, `others` stand before it."""
+    reader = _Reader(others=others)
     for index, message in enumerate(messages, first_index):
         reader.read(index, message)
-    return History(reader.turns, reader.repairs)
+    return History(reader.turns, reader.repairs, others=tuple(reader.others))
 
 
 class _Reader:
     """The turns so far, and the instructions held back until the next user message, or the first of all."""
 
-    def __init__(self, quoted_calls: Collection[str] = frozenset()) -> None:
+    def __init__(self, without_items: Iterable[str] = (), others: Sequence[Any] = ()) -> None:
         self.turns: list[list[Entry]] = [[]]
-        self.folded_calls: dict[str, None] = {}
+        self.others = [*others]
+        self.holds_details = False
         self.repairs: list[Repair] = []
         self.question: UserMessage | None = None
         self.is_readable = False
-        self._quoted_calls = quoted_calls
-        self._has_items = self._has_commentary = False
-        self._call_ids: set[str] = set()
+        self._without_items = Counter(without_items)
+        self._quoted: set[str] = set()
+        self._searched = 0
+        self._has_commentary = False
         self._instructions: list[tuple[str, Origin]] = []
 
     def read(self, index: int, message: Any) -> None:
@@ -334,6 +377,7 @@ class _Reader:
         (handler or _Reader.user)(self, message, origin)
 
     def instruction(self, message: HostMessage, origin: Origin) -> None:
+        self.others.append(message.get("content"))
         parts = read_content(message.get("content"))
         text = "\n".join(part["text"] if part["type"] == "input_text" else "[part omitted]" for part in parts)
         if text:
@@ -341,14 +385,14 @@ class _Reader:
 
     def user(self, message: HostMessage, origin: Origin) -> None:
         """A user message begins a turn, unless the host made it to send images of tools."""
+        self.others.append(message.get("content"))
         parts = read_content(message.get("content"))
         if self.turns[-1] and isinstance(message.get("content"), list) and _are_tool_images(parts):
             self.turns[-1].append(ToolImages(tuple(parts), origin))
             return
         if self.question:
             self.turns.append([])
-        self._has_items = self._has_commentary = False
-        self._call_ids = set()
+        self._has_commentary = False
         self.add_instructions()
         text = "" if message is NO_QUESTION else EMPTY_MESSAGE
         self.question = UserMessage(tuple(parts) or (text_part(text),), origin)
@@ -358,13 +402,13 @@ class _Reader:
         """An answer: as it is, or unfolded when the host shows its stored items."""
         output = as_list(message.get("output"))
         unfolded = unfold_output(output) if output else []
-        self._has_items = self._has_items or bool(unfolded)
         if not unfolded:
             self.answer(message, origin)
         for number, part in enumerate(unfolded):
             _UNFOLDED_ROLES[part["role"]](self, part, Origin(origin.message, part["role"], part=number))
 
     def tool(self, message: HostMessage, origin: Origin) -> None:
+        self.others.append(message.get("content"))
         call_id = read_call_id(message.get("tool_call_id"))
         if not call_id:
             self._repair("output", origin, "names no call")
@@ -374,10 +418,8 @@ class _Reader:
     def answer(self, message: HostMessage, origin: Origin) -> None:
         """An answer as the host shows it to a model: references, text with markers, calls."""
         references = read_references(message.get("reasoning_details"))
-        self._has_items = self._has_items or bool(references)
         calls = [as_object(call) for call in as_list(message.get("tool_calls"))]
         call_ids = [read_call_id(call.get("id")) for call in calls]
-        self._call_ids.update(call_ids)
         phase = self._phase(message, call_ids)
         content, refusal = message.get("content"), message.get("refusal")
         texts = [content] if isinstance(content, str) else [_as_text(part) for part in read_content(content)]
@@ -417,24 +459,37 @@ class _Reader:
         self.turns[-1].append(call)
 
     def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
-        """Where the host hands over what it keeps as items, a block of any other call is text that the model wrote."""
+        """Take text, which is that of an answer without items if the host has one of just these words."""
         if not may_hold_blocks(text):
-            self.turns[-1] += split_at_markers(clean_text(text), origin, phase)
+            self._add_marked(text, origin, phase)
             return
-        has_items = self._has_items or self._call_ids or marker_ulids(text)
-        is_call = self._call_ids.__contains__ if has_items else self._is_not_quoted
-        for part in split_at_folds(text, origin, phase, is_call):
+        is_folded = self._without_items[text] > 0
+        self._without_items[text] -= is_folded
+        self.holds_details = self.holds_details or (not is_folded and holds_details(text))
+        quoted = self._quoted_before() if is_folded else ()
+        for part in split_at_folds(unfold(text, with_details=is_folded, quoted=quoted), origin, phase):
             if isinstance(part, AssistantText):
-                self.turns[-1] += split_at_markers(clean_text(part.text), origin, phase)
+                self._add_marked(part.text, origin, phase)
             elif isinstance(part, ToolCall):
                 self._add_call(part)
-                if not has_items:
-                    self.folded_calls[part.call_id] = None
             else:
                 self.turns[-1].append(part)
 
-    def _is_not_quoted(self, call_id: str) -> bool:
-        return bool(call_id) and call_id not in self._quoted_calls
+    def _add_marked(self, text: str, origin: Origin, phase: str | None) -> None:
+        """What reads like a marker where it was quoted from what is nobody's answer is text."""
+        text = clean_text(text)
+        quoted = self._quoted_before().intersection(all_ulids(text)) if MARKER_END in text else ()
+        ulids = {*marker_ulids(text)}.difference(quoted) if quoted else None
+        self.turns[-1] += split_at_markers(text, origin, phase, ulids, quoted)
+
+    def _quoted_before(self) -> set[str]:
+        """The ULIDs and ids of calls in the messages so far that are nobody's answer: of markers and blocks."""
+        for content in self.others[self._searched :]:
+            for part in content if isinstance(content, list) else [content]:
+                text = as_text(as_object(part).get("text")) or as_text(part)
+                self._quoted.update(all_ulids(text), quoted_calls(text))
+        self._searched = len(self.others)
+        return self._quoted
 
     def add_instructions(self) -> None:
         if self._instructions:
@@ -458,25 +513,33 @@ _UNFOLDED_ROLES = {**_ROLES, "assistant": _Reader.answer}
 
 
 def split_at_markers(
-    text: str, origin: Origin, phase: str | None, ulids: Container[str] | None = None
+    text: str,
+    origin: Origin,
+    phase: str | None,
+    ulids: Container[str] | None = None,
+    quoted: Collection[str] = (),
 ) -> Iterator[AssistantText | ArtifactRef]:
-    """Divide assistant text as `split_text_by_markers` does; what is blank between markers is omitted."""
+    """Divide assistant text as `split_text_by_markers` does; what is blank between markers is omitted.
+
+    What is `quoted` is no marker in code either.
+    """
     for raw, found in split_text_by_markers(text, ulids):
         for ulid in found:
             yield ArtifactRef(ulid, Origin(origin.message, origin.role, ulid, origin.part))
         if not found and not raw.isspace():
-            yield AssistantText(raw, origin, phase, tuple(code_ulids(raw)))
+            in_code = filter(lambda ulid: ulid not in quoted, code_ulids(raw)) if quoted else code_ulids(raw)
+            yield AssistantText(raw, origin, phase, tuple(in_code))
 
 
 def split_at_folds(
-    text: str, origin: Origin, phase: str | None, is_call: Callable[[str], bool]
+    unfolded: Iterable[Piece], origin: Origin, phase: str | None
 ) -> Iterator[AssistantText | ToolCall | ToolResult]:
-    """Divide assistant text as `unfold` does. Neighbouring blocks are one round: its calls come before its outputs."""
-    for is_text, pieces in groupby(unfold(text, is_call), key=lambda piece: isinstance(piece, str)):
+    """Turn what `unfold` returns into entries. Neighbouring blocks are one round: its calls come before its outputs."""
+    for is_text, pieces in groupby(unfolded, key=lambda piece: isinstance(piece, str)):
         if is_text:
             yield from (AssistantText(piece, origin, phase) for piece in pieces if isinstance(piece, str))
             continue
-        calls = [call for call in pieces if isinstance(call, FoldedCall) and call.call_id]
+        calls = [call for call in pieces if isinstance(call, FoldedCall)]
         for call in calls:
             yield _call(call.call_id, call.name, call.arguments, "folded", origin)
         for call in calls:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from typing import Any, Literal, cast
 
 from ..conversation.conversation import Conversation, build_conversation
@@ -332,13 +333,15 @@ class _TurnBuilder:
             for pair in self._matcher.pairs
             if pair.calls and "artifact" not in pair.outputs and (pair.is_whole or _stored_tool_name(pair))
         ]
+        begun: list[int] = []
+        """Those up to a note that have no output, by their positions."""
+        order = sorted(range(len(candidates)), key=lambda at: _begin_of(candidates[at]), reverse=True)
         for note in self._missing_outputs:
-            for pair in candidates:
-                if min(call.origin.message_part for call in pair.calls.values()) <= note.origin.message_part:
-                    note.dropped = "what the host shows of it, or a note with the tool's name, is sent"
-                    pair.is_output_lost = True
-                    candidates.remove(pair)
-                    break
+            while order and _begin_of(candidates[order[-1]]) <= note.origin.message_part:
+                heappush(begun, order.pop())
+            if begun:
+                note.dropped = "what the host shows of it, or a note with the tool's name, is sent"
+                candidates[heappop(begun)].is_output_lost = True
         if any(missing.kind is None for missing in self.missing.values()):
             for pair in candidates:
                 pair.is_output_lost = True
@@ -440,6 +443,11 @@ def _drop_unused_reasoning(placeholders: Sequence[Placeholder]) -> None:
             is_used = is_used and not is_followed  # what comes later has reasoning of its own
         elif placeholder.kind in {"text", "call", "opaque"}:
             is_used, is_followed = True, False
+
+
+def _begin_of(pair: ToolCallPair) -> tuple[int, int]:
+    """The first message that has the call."""
+    return min(call.origin.message_part for call in pair.calls.values())
 
 
 def _derived_id(prefix: str, source: str) -> str:

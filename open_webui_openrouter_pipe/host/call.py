@@ -155,7 +155,7 @@ class Call:
     def command(self) -> Command | None:
         """The command of ours that the message is, None where it is none."""
         prompt = "" if self.has_attachments else self.base_user_prompt
-        return find_commands(self.messages, prompt=prompt).asked
+        return find_commands(self.messages, prompt=prompt, of_program=not self.in_chat).asked
 
     @property
     def keeps(self) -> bool:

@@ -16,8 +16,8 @@ import uuid
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import AttachmentNotFound, AttachmentUnavailable
-from ..ports import FileContent
+from ..errors import AttachmentNotFound, AttachmentUnavailable, PipeError
+from ..ports import FileContent, Room
 from ..responses.values import as_count, as_object, as_text
 from ..words.lines import notice
 from .call import is_saved, plain_media_type
@@ -32,20 +32,23 @@ _log = logging.getLogger(__name__)
 class HostFiles:
     """The port `Files` on Open WebUI's storage."""
 
-    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
-        """Return a file that the user may read, and that is no larger.
+    async def read(self, user_id: str, file_id: str, room: Room) -> FileContent:
+        """Return a file that the user may read, once there is room for it.
 
         Raises:
             AttachmentNotFound: There is no such file or no right to it.
             AttachmentUnavailable: It is too large, or the storage does not return it.
+            TooBusy: There was no room for too long.
         """
         try:
             row = await _readable_row(user_id, file_id)
             meta = as_object(row.meta)
-            _check_size(as_count(meta.get("size")) or 0, max_bytes)
+            _check_size(as_count(meta.get("size")) or 0, room.max_bytes)
             async with asyncio.timeout(_STORAGE_SECONDS):
-                content = await asyncio.to_thread(_load, as_text(row.path), max_bytes)
-        except AttachmentUnavailable:
+                path, size_bytes = await asyncio.to_thread(_find, as_text(row.path))
+            await room.take(size_bytes)
+            content = await asyncio.to_thread(path.read_bytes)
+        except PipeError:
             raise
         except Exception as error:  # each storage provider, and the host's database, raises what it likes
             _log.warning("file %s could not be read", file_id, exc_info=True)
@@ -95,15 +98,14 @@ class HostFiles:
         return file_id
 
 
-def _load(stored_path: str, max_bytes: int) -> bytes:
-    """Read the bytes, from wherever they are. Blocks."""
+def _find(stored_path: str) -> tuple[Path, int]:
+    """Have the file on this machine, from wherever it is; return where, and its size in bytes. Blocks."""
     from open_webui.storage.provider import Storage
 
     path = Path(Storage.get_file(stored_path)) if stored_path else None
     if path is None or not path.is_file():
         raise AttachmentUnavailable(notice("file_content_missing"), detail=stored_path)
-    _check_size(path.stat().st_size, max_bytes)
-    return path.read_bytes()
+    return path, path.stat().st_size
 
 
 def _is_lost(stored_path: str) -> bool:

@@ -7,12 +7,11 @@ imported chat keep the text, the items and the times of the messages that they c
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os.path
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from itertools import pairwise
@@ -23,7 +22,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ..errors import StoreUnavailable
-from ..history.folded import FoldedCall, unfold
 from ..money.limits import Group, Person
 from ..responses.values import as_object, as_text
 from .call import Call, is_saved
@@ -133,31 +131,20 @@ async def branch_messages(chat_id: str, message_id: str, *columns: str) -> Seque
     return [message for message in get_message_list(messages, message_id) if message["role"] == "user"]
 
 
-async def quoted_calls(call: Call, call_ids: Collection[str]) -> frozenset[str]:
-    """Return those of the calls that their chat only quotes; none where that is not known."""
+async def folded_answers(call: Call) -> Sequence[str]:
+    """Return the texts of the answers of which the host has no items; none of a chat that it does not keep."""
     from open_webui.models.chats import Chats
 
     if not is_saved(call.chat_id):
-        return frozenset()
+        return ()
     try:
         messages = await Chats.get_messages_map_by_chat_id(call.chat_id)
-        if not messages:
-            return frozenset()
-        return frozenset(call_ids) - await asyncio.to_thread(_written_by_older_versions, messages.values())
-    except Exception as error:  # noqa: BLE001 - the host may raise anything, and they are then taken for calls
-        _log.warning("which calls a chat quotes is not known: %s", type(error).__name__)
-        return frozenset()
-
-
-def _written_by_older_versions(messages: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The ids of the blocks in answers without items."""
-    return {
-        piece.call_id
-        for message in messages
-        if message.get("role") == "assistant" and not message.get("output")
-        for piece in unfold(as_text(message.get("content")))
-        if isinstance(piece, FoldedCall)
-    }
+    except Exception as error:  # noqa: BLE001 - the host may raise anything, and what they hold is then text
+        _log.warning("the answers without items of a chat are not known: %s", type(error).__name__)
+        return ()
+    kept = map(as_object, (messages or {}).values())
+    answers = (each for each in kept if each.get("role") == "assistant" and not each.get("output"))
+    return [as_text(answer.get("content")) for answer in answers]
 
 
 async def chat_pauses(call: Call) -> Sequence[float]:
@@ -192,7 +179,7 @@ async def people() -> Mapping[str, Person]:
                 await session.execute(members.join(HostGroup, HostGroup.id == GroupMember.group_id))
             ).all()
     except SQLAlchemyError as error:
-        raise StoreUnavailable("The users cannot be read.", detail=type(error).__name__) from error
+        raise StoreUnavailable("The users cannot be read.", detail=type(error).__name__) from None
     groups: dict[str, tuple[Group, ...]] = {}
     for user_id, *group in found:
         groups[user_id] = (*groups.get(user_id, ()), Group(*group))
@@ -219,8 +206,8 @@ async def groups_of(user_id: str) -> list[Group]:
 
     try:
         return [Group(group.id, group.name) for group in await Groups.get_groups_by_member_id(user_id)]
-    except Exception as error:  # whatever the host raises
-        raise StoreUnavailable("The groups of a user cannot be read.", detail=repr(error)) from error
+    except Exception as error:  # noqa: BLE001 - whatever the host raises
+        raise StoreUnavailable("The groups of a user cannot be read.", detail=repr(error)) from None
 
 
 async def template_digest(call: Call) -> str:

@@ -26,6 +26,9 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final, Literal, Protocol
 
+from sqlalchemy.exc import SQLAlchemyError
+
+from ..errors import StoreUnavailable
 from ..ports import Model
 from ..responses.values import as_object, as_text, read_json
 from .call import Call
@@ -261,15 +264,18 @@ async def admin_parameters(call: Call) -> Mapping[str, Any]:
     """Return the parameters set for all models, in this model's row, and by the chosen options of its controls.
 
     An arena does not say which of its models was picked, that is which presets: the row is taken that most of the
-    call's parameters come from.
+    call's parameters come from. Raises StoreUnavailable.
     """
     from open_webui.models.config import Config
     from open_webui.models.models import Models
 
-    rows = [await Models.get_model_by_id(call.model_row_id)]
-    if call.in_arena:
-        rows += [row for row in await Models.get_models() if row.base_model_id == call.model_row_id]
-    defaults = as_object(await Config.get("models.default_params", {}))
+    try:
+        rows = [await Models.get_model_by_id(call.model_row_id)]
+        if call.in_arena:
+            rows += [row for row in await Models.get_models() if row.base_model_id == call.model_row_id]
+        defaults = as_object(await Config.get("models.default_params", {}))
+    except SQLAlchemyError as error:
+        raise StoreUnavailable("The database cannot be reached.", detail=type(error).__name__) from error
     fields = [row.params.model_dump() if row and row.params else {} for row in rows]
     candidates = [merge_parameters(defaults, params, call.model_controls) for params in fields]
     return max(candidates, key=lambda found: sum(call.parameters.get(key) == found[key] for key in found))

@@ -22,6 +22,7 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from ..conversation.masking import Secret
 from ..responses.values import as_object
 
 SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
@@ -48,7 +49,7 @@ class Platform:
     engine: AsyncEngine
     schema: str | None
     redis: SharedRedis | None
-    secret_key: str
+    secret_key: Secret
     cache_folder: Path
 
 
@@ -67,11 +68,11 @@ def platform() -> Platform:
     )
 
 
-def host_secret() -> str:
+def host_secret() -> Secret:
     """Return the host's secret key, or our own where it has none; "" when none can be kept."""
     from open_webui import env
 
-    return env.WEBUI_SECRET_KEY or own_secret(Path(env.DATA_DIR))
+    return Secret(env.WEBUI_SECRET_KEY or own_secret(Path(env.DATA_DIR)))
 
 
 def own_secret(folder: Path) -> str:
@@ -136,6 +137,17 @@ def stored_user_valves(user: Mapping[str, Any], function_id: str) -> Mapping[str
     except Exception as error:  # noqa: BLE001 - whatever it is, they cannot be read
         _log.warning("the valves of a user cannot be decrypted: %s", type(error).__name__)
         return None
+
+
+async def stored_valves(function_id: str) -> Mapping[str, Any] | None:
+    """Return what is stored of a function's valves, None where the database does not say.
+
+    For each call the host takes that for no valves: `get_function_module_by_id` in `functions.py` of Open WebUI 0.12.
+    """
+    from open_webui.models.functions import Functions
+
+    found: Mapping[str, Any] | None = await Functions.get_function_valves_by_id(function_id)
+    return found
 
 
 async def replace_user_valve(function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:

@@ -22,9 +22,7 @@ from ..words.lines import (
     Language,
     find_language,
     in_language,
-    is_cost,
-    is_disclosure,
-    names_model,
+    is_line,
     weight,
     without_button,
 )
@@ -103,11 +101,17 @@ class Wording:
             return worded(output, self.language)
         if not isinstance(output, Notice):
             return output
-        is_hidden = self.shown == "none" and not is_disclosure(output.text)
-        if is_hidden or (self.in_arena and names_model(output.text)):
+        # who else learns something of an answer, no setting hides
+        is_hidden = self.shown == "none" and not is_line(output.text, "recorded")
+        if is_hidden or (self.in_arena and is_line(output.text, "answered_by_other")):
             return None
         matters = weight(output.text)
-        if self.shown == "important" and output.done and not matters and not is_cost(output.text):
+        if (
+            self.shown == "important"
+            and output.done
+            and not matters
+            and not is_line(output.text, "cost_line")
+        ):
             return Notice("")
         text = without_button(output.text)
         if text != output.text and (self.may_continue is None or await self.may_continue()):

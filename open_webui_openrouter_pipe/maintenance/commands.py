@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
+from ..money.audit import Bill, read_bill
 from ..openrouter.recordings import MAX_MINUTES
 from ..responses.values import as_object
 
@@ -93,16 +94,14 @@ def rename_setting(value: Any, new_id: NewId) -> Any:
     return rename_ids(value, new_id, key="models")
 
 
-CommandName = Literal["help", "settings", "move", "forget", "record", "update", "install", "uninstall"]
-Object = Literal["", "connection", "user", "chat", "shortcuts"]
+CommandName = Literal[
+    "help", "settings", "move", "forget", "record", "update", "install", "uninstall", "enter"
+]
+Object = Literal["", "connection", "user", "chat", "shortcuts", "bill"]
 """What the name behind a command is the name of, where that is not a function."""
 
-_WITH_WORDS: Final[Mapping[str, CommandName]] = {
-    "record": "record",
-    "update": "update",
-    "settings": "settings",
-}
 _NOW: Final = "now"
+_ENTER: Final = "enter bill"
 
 HELP: Final = """\
 I change nothing before I have told you what I would change. Write one of these:
@@ -116,6 +115,8 @@ I change nothing before I have told you what I would change. Write one of these:
 | `record`, `record stop` | says whether it records, and where the files are; ends it at once |
 | `update`, `update back` | looks for a newer release and says what is new; goes back to what ran before |
 | `forget user ID`, `forget chat ID` | removes what is kept of a user or a chat: reasoning, summaries, costs |
+| `enter bill LINES` | enters bills that could not be written, from lines of the log that say `bill not written`; one \
+that is there already stays |
 | `install shortcuts` | installs switches beside the message field (answer fast, think harder, web search), and the \
 chat's commands in the list that opens when somebody types `/` |
 | `uninstall shortcuts` | removes these again |
@@ -168,6 +169,12 @@ WOULD_RECORD: Final = (
 )
 TO_DO_IT: Final = f"To do it, write `{{command}} {_NOW}`."
 UNDONE_BY: Final = "`uninstall shortcuts` undoes it."
+TO_ENTER: Final = "To do it, write the same once more, with `now` as the last word."
+NO_BILLS: Final = "Write `enter bill`, and behind it whole lines of the log that say `bill not written`."
+ENTERED_DOLLARS: Final = (
+    "They come to ${0:.6f} at OpenRouter and, where a provider's own key was used, ${1:.6f} there."
+)
+UNREADABLE_BILLS: Final = "Lines with something else than a bill: {count}. They are passed over."
 DELETES_RECORDING: Final = "The files of the last recording are deleted: {count}."
 IS_RECORDING: Final = "**It records until {until:%H:%M} UTC.** `record stop` ends it."
 NOT_RECORDING: Final = "Nothing is being recorded."
@@ -186,6 +193,8 @@ class MaintenanceCommand:
     source: str = ""
     object: Object = ""
     now: bool = False
+    bills: tuple[Bill | None, ...] = ()
+    """What is to be entered, None for each line that holds no bill."""
 
     @property
     def text(self) -> str:
@@ -195,17 +204,28 @@ class MaintenanceCommand:
 
 def read_command(text: str) -> MaintenanceCommand:
     """Read what was written; everything else is a question for help."""
+    return _read_bills(text) if text.strip("`/ \n").lower().startswith(_ENTER) else _read_words(text)
+
+
+def _read_bills(text: str) -> MaintenanceCommand:
+    """Read lines of the log, whatever stands before their bills."""
+    found = [line[line.find("{") : line.rfind("}") + 1] for line in text.splitlines() if "{" in line]
+    now = text.rsplit(maxsplit=1)[-1].lower() == _NOW
+    return MaintenanceCommand("enter", "", "bill", now, tuple(map(read_bill, found)))
+
+
+def _read_words(text: str) -> MaintenanceCommand:
     words = text.strip().strip("`/").split()[:5]
     now = len(words) > 1 and words[-1].lower() == _NOW
     words = words[:-1] if now else words
     match [word.lower() for word in words[:2]], words[2:]:
         case [("install" | "uninstall") as name, *rest], [] if rest in ([], ["shortcuts"]):
             kind: Object = "shortcuts" if rest or name == "install" else ""
-            return MaintenanceCommand("install" if name == "install" else "uninstall", "", kind, now=now)
+            return MaintenanceCommand(cast("CommandName", name), "", kind, now=now)
         case [("record" | "update" | "settings") as name, *rest], [] if _is_word_of(name, "".join(rest)):
-            return MaintenanceCommand(_WITH_WORDS[name], "".join(rest), now=now)
+            return MaintenanceCommand(cast("CommandName", name), "".join(rest), now=now)
         case ["forget", ("user" | "chat") as kind], [name]:
-            return MaintenanceCommand("forget", name, "user" if kind == "user" else "chat", now=now)
+            return MaintenanceCommand("forget", name, cast("Object", kind), now=now)
         case ["move", "connection"], [] | [_]:
             return MaintenanceCommand("move", "".join(words[2:]), "connection", now=now)
         case ["move", source], []:
@@ -265,5 +285,5 @@ def report(command: MaintenanceCommand, counts: Mapping[str, int], remarks: Sequ
     else:
         parts = [f"**`{command.text}` would change this. Nothing has been changed yet.**", table, *remarks]
         undone = UNDONE_BY if command.name == "install" else "It cannot be undone."
-        parts.append(f"{TO_DO_IT.format(command=command.text)} {undone}")
+        parts.append(f"{TO_ENTER if command.bills else TO_DO_IT.format(command=command.text)} {undone}")
     return "\n\n".join(parts)

@@ -17,6 +17,8 @@ from ..host.platform import SECRET_FILE, Platform, loaded_function, platform
 from ..host.switches import AUTHOR
 from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
 from ..responses.values import as_list, as_object
+from ..store.bills import BillWriter
+from ..store.database import Database
 from . import commands
 from .commands import MaintenanceCommand, Renaming, read_command, report
 from .host_tables import HostRow, HostTables, manifest_of
@@ -137,6 +139,8 @@ async def answer(
             text = report(command, forgotten, [_AFTER_FORGETTING] if is_done else [])
         case "record":
             text = await asyncio.to_thread(_record, command, host)
+        case "enter":
+            text = await _enter(command, Database(host.engine, schema=host.schema))
         case "install":
             text = await _install(command, tables, functions)
         case "uninstall":
@@ -197,6 +201,23 @@ async def _settings(target: str, load: Load | None) -> str:
         if describe
         else commands.NO_SETTINGS.format(target=target)
     )
+
+
+async def _enter(command: MaintenanceCommand, database: Database) -> str:
+    """Enter bills of the log, on the way of all bills."""
+    writer = BillWriter(database)
+    bills = await writer.lacking([bill for bill in command.bills if bill])
+    remarks = []
+    if bills:
+        sums = (sum(getattr(bill, name) for bill in bills) for name in ("cost", "provider_cost"))
+        remarks = [commands.ENTERED_DOLLARS.format(*sums)]
+    if unread := command.bills.count(None):
+        remarks.append(commands.UNREADABLE_BILLS.format(count=unread))
+    if not command.bills:
+        return commands.NO_BILLS
+    if bills and command.now:
+        await writer.enter(bills)
+    return report(command, {"bills": len(bills)}, remarks)
 
 
 def _record(command: MaintenanceCommand, host: Platform) -> str:

@@ -11,6 +11,7 @@ inputs" (office documents); the wire's `input_audio` (mp3 and wav alone).
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -35,6 +36,9 @@ from ..responses.values import (
     HOST_FILES,
     as_object,
     as_text,
+    base64_of,
+    clean_text,
+    decode,
     host_file_id,
     host_file_path,
     is_web_address,
@@ -68,8 +72,9 @@ PLURALS: Final = {kind.modality: kind.plural for kind in PART_KINDS.values()}
 class MediaSettings:
     """What an administrator allows: at most `max_images` pictures in a request (0: any number), and so on.
 
-    `max_bytes` is the size of the largest file that is sent, `max_total_bytes` that of all together (0: any size);
-    `parses_pdf` says whether OpenRouter's parser may read PDFs for models that read no files.
+    `max_bytes` is the size of the largest file that is sent, `max_total_bytes` that of all together, and `memory_bytes`
+    what a worker may hold of files; `parses_pdf` says whether OpenRouter's parser may read PDFs for models that read no
+    files.
     """
 
     documents: Documents = "auto"
@@ -78,6 +83,7 @@ class MediaSettings:
     image_selection: ImageSelection = "conversation"
     max_bytes: int = 20 * 1024 * 1024
     max_total_bytes: int = 50 * 1024 * 1024
+    memory_bytes: int = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,22 +110,24 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A file's content as it is sent: its kind by content, and base64, or the text of a text file.
+    """A file's content as it is sent, as a data URL, with its kind by content; `size_bytes` is the file's.
 
     What `is_damaged` cannot be opened, and what `is_binary` nobody can read.
     """
 
     name: str
     media_type: str
-    base64: str
-    text: str | None = None
+    data_url: str = field(repr=False)
+    size_bytes: int = 0
     is_damaged: bool = False
     is_binary: bool = False
 
     @property
-    def data_url(self) -> str:
-        """The content as a data URL."""
-        return f"data:{self.media_type};base64,{self.base64}"
+    def text(self) -> str:
+        """The text of a text file."""
+        content = decode(self.data_url)
+        encoding = "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+        return clean_text(content.decode(encoding, "replace"))
 
 
 Replacement: TypeAlias = InputPart | Item
@@ -190,9 +198,10 @@ def choose(
     if limit := settings.max_images:
         omitted |= _displaced(selected, lambda _: 1, limit, ("too_many", "too_many_at_once"))
     sent = [each for each in readable if each not in omitted]
-    if limit := settings.max_total_bytes:
-        omissions: _Omissions = ("too_large", "too_large_at_once")
-        omitted |= _displaced(sent, lambda each: sizes_bytes.get(each.source, 0), limit, omissions)
+    omissions: _Omissions = ("too_large", "too_large_at_once")
+    omitted |= _displaced(
+        sent, lambda each: sizes_bytes.get(each.source, 0), settings.max_total_bytes, omissions
+    )
     unread = [each for each in attachments if each.kind != "file" and not reads(model, each.kind)]
     return Choice([each for each in sent if each not in omitted], unread, omitted)
 
@@ -274,10 +283,13 @@ def replacement_for(attachment: Attachment, item: Item, encoded: Encoded, form: 
         case "document":
             replacement = {"type": "input_file", "filename": name, "file_data": encoded.data_url}
         case "text":
-            text = f'<document name="{plain_name(name)}">\n{encoded.text or ""}\n</document>'
+            text = f'<document name="{plain_name(name)}">\n{encoded.text}\n</document>'
             replacement = {"type": "input_text", "text": text}
         case "audio":
-            audio: AudioData = {"data": encoded.base64, "format": _AUDIO_FORMATS[encoded.media_type]}
+            audio: AudioData = {
+                "data": base64_of(encoded.data_url),
+                "format": _AUDIO_FORMATS[encoded.media_type],
+            }
             replacement = {"type": "input_audio", "input_audio": audio}
         case _:
             kind, fields = next(each for each in PART_KINDS.items() if each[1].modality == form)

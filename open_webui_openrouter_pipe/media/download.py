@@ -1,6 +1,6 @@
 """Fetches files from addresses that users and models name, without ever reaching what is not public.
 
-Owns the judgement of addresses, the resolving, the connection, redirects, limits and retries. The checked IP address
+Owns the judgement of addresses, the resolving, the connection, redirects and limits. The checked IP address
 itself is connected to, under the name's Host header and certificate, so that no second answer of a name server can
 lead elsewhere. Each request has a transport of its own, below httpx's client: no cookies, no proxy, no connection that
 another name has opened, and nobody else who reads a redirect's location.
@@ -9,7 +9,6 @@ another name has opened, and nobody else who reads a redirect's location.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import socket
 import ssl
@@ -23,7 +22,7 @@ from urllib.parse import quote, unquote, urljoin
 import httpx
 
 from ..errors import AttachmentUnavailable
-from ..ports import FileContent
+from ..ports import FileContent, Room
 from ..words.lines import notice
 from .kinds import media_type_of
 
@@ -74,11 +73,9 @@ NAT64's local prefix 64:ff9b:1::/48 is not among them: where it holds the addres
 _MAX_REDIRECTS = 3
 _MAX_ADDRESSES = 4
 """How many addresses of a host are tried in turn."""
-_BACKOFF_SECONDS: Final = (0.5, 1.0)
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _SILENCE_SECONDS = 20.0
 _MAX_NAME_CHARACTERS = 120
-_BYTES_IN_MEGABYTE = 1024 * 1024
 _HEADERS: Final = {
     "User-Agent": "Mozilla/5.0 (compatible; open-webui-openrouter-pipe)",
     "Accept": "*/*",
@@ -89,8 +86,6 @@ _HEADERS: Final = {
 _NAME_PARAMETER = re.compile(r"filename(\*)?=(?:\"([^\"]*)\"|([^;\s\"]+))", re.IGNORECASE)
 _NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069<>:\"|?*]+")
 """Controls, marks that turn the direction of writing, and what file systems refuse."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,16 +202,11 @@ NewTransport = Callable[..., httpx.AsyncBaseTransport]
 
 @dataclass(frozen=True, slots=True)
 class DownloadSettings:
-    """What downloads may do: hosts reached although they are not public, and limits for each file."""
+    """What downloads may do: hosts reached although they are not public, and the time for each file."""
 
     allowed_hosts: tuple[str, ...] = ()
-    max_bytes: int = 20 * _BYTES_IN_MEGABYTE
     max_seconds: float = 60.0
     allow_http: bool = False
-
-
-class _NotNow(AttachmentUnavailable):
-    """It failed before anything was read, so that another attempt may succeed."""
 
 
 async def resolve_host(host: str) -> list[str]:
@@ -227,21 +217,25 @@ async def resolve_host(host: str) -> list[str]:
 
 @dataclass(slots=True, eq=False)
 class GuardedDownloads:
-    """The port `Downloads`. Without `tls`, the machine's or certifi's authorities are trusted."""
+    """Files on the web. Without `tls`, the machine's or certifi's authorities are trusted."""
 
     settings: DownloadSettings
     resolve: Resolve = resolve_host
     transport: NewTransport = httpx.AsyncHTTPTransport
     tls: ssl.SSLContext | None = None
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def fetch(self, url: str) -> FileContent:
-        """Fetch the file, whose type is that of its content. Raises AttachmentUnavailable."""
+    async def fetch(self, url: str, room: Room) -> FileContent:
+        """Fetch the file, whose type is that of its content, once there is room for it; nothing is asked twice.
+
+        Raises:
+            AttachmentUnavailable: It cannot be had.
+            TooBusy: There was no room for too long.
+        """
         limit_seconds = self.settings.max_seconds
         try:
-            async with asyncio.timeout(limit_seconds):
+            async with asyncio.timeout(limit_seconds) as limit:
                 for _ in range(_MAX_REDIRECTS + 1):  # each is judged anew
-                    found = await self._request_persistently(url)
+                    found = await self._request(url, room, limit)
                     if isinstance(found, FileContent):
                         return found
                     url = found
@@ -249,33 +243,23 @@ class GuardedDownloads:
             raise AttachmentUnavailable(notice("download_too_slow", seconds=limit_seconds)) from error
         raise AttachmentUnavailable(notice("download_redirects"))
 
-    async def _request_persistently(self, url: str) -> FileContent | str:
-        for wait_seconds in _BACKOFF_SECONDS:
-            try:
-                return await self._request(url)
-            except _NotNow as error:
-                _log.info("retrying in %.1f s: %s", wait_seconds, error)
-                await self.sleep(wait_seconds)
-        return await self._request(url)
-
-    async def _request(self, url: str) -> FileContent | str:
-        """Make one attempt: the file, or the URL to which it redirects."""
+    async def _request(self, url: str, room: Room, limit: asyncio.Timeout) -> FileContent | str:
+        """Ask once: the file, or the URL to which it redirects."""
         address = read_address(
             url, allow_http=self.settings.allow_http, allowed_hosts=self.settings.allowed_hosts
         )
         ips = await self._checked_ips(address)
         if self.tls is None:
             self.tls = await asyncio.to_thread(httpx.create_ssl_context)
+        room.ask()
         async with self.transport(verify=self.tls) as transport:
             response = await _send(transport, address, ips)
             try:
                 if response.has_redirect_location:
                     return _joined(address, response.headers["location"])
                 if response.status_code != httpx.codes.OK:
-                    is_passing = response.status_code == 429 or response.is_server_error
-                    refused = _NotNow if is_passing else AttachmentUnavailable
-                    raise refused(notice("download_refused", status=response.status_code))
-                content = await self._read(response)
+                    raise AttachmentUnavailable(notice("download_refused", status=response.status_code))
+                content = await self._read(response, room, limit)
             finally:
                 await response.aclose()
         name = _file_name(response.headers.get("content-disposition", ""), address.target)
@@ -296,22 +280,21 @@ class GuardedDownloads:
                     raise address_refused(f"{address.host} resolves to {ip}")
         return ips[:_MAX_ADDRESSES]
 
-    async def _read(self, response: httpx.Response) -> bytes:
-        """Read the body, at most as many bytes as allowed, and never inflated."""
-        limit_bytes = self.settings.max_bytes
-        too_large = AttachmentUnavailable(
-            notice("attachment_too_large", megabytes=limit_bytes / _BYTES_IN_MEGABYTE)
-        )
+    async def _read(self, response: httpx.Response, room: Room, limit: asyncio.Timeout) -> bytes:
+        """Read the body, at most as many bytes as allowed, and never inflated; a wait for room is not the server's."""
         if response.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
             raise AttachmentUnavailable(notice("download_compressed"))
-        if int(response.headers.get("content-length", "0")) > limit_bytes:
-            raise too_large
+        ends, clock = limit.when(), asyncio.get_running_loop().time
+        limit.reschedule(None)
+        began = clock()
+        await room.take(int(response.headers.get("content-length", room.max_bytes)))
+        limit.reschedule(ends and ends + clock() - began)
         content = bytearray()
         try:
             async for portion in response.aiter_raw():
                 content += portion
-                if len(content) > limit_bytes:
-                    raise too_large
+                if len(content) > room.max_bytes:
+                    await room.take(len(content))  # which refuses it
         except httpx.HTTPError as error:
             raise AttachmentUnavailable(notice("download_broken"), detail=repr(error)) from error
         return bytes(content)
@@ -340,7 +323,7 @@ async def _send(
             failure = error
             break
     detail = f"{address.host}: {failure!r}"
-    raise _NotNow(notice("download_unreachable"), detail=detail) from failure
+    raise AttachmentUnavailable(notice("download_unreachable"), detail=detail) from failure
 
 
 def _joined(address: WebAddress, location: str) -> str:

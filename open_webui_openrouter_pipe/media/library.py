@@ -1,7 +1,7 @@
 """The port `Fill`: what a chat refers to, read once, checked, encoded beside the event loop, and put in place.
 
-Files of the host are read through `Files`, which checks the user's right, and what is on the web through `Downloads`,
-which judges the address. What was encoded is kept in bounded memory for the next requests. Which attachments stay, and
+Files of the host are read through `Files`, which checks the user's right, and what is on the web through `download`,
+which judges the address. How much of them is in memory at once is decided in `memory`. Which attachments stay, and
 in which form, is decided in `choice`. A failure becomes a note in the attachment's place and a line for the user.
 """
 
@@ -11,21 +11,27 @@ import asyncio
 import logging
 import time
 from base64 import b64encode
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Final, TypeAlias, cast
 
-from ..conversation.conversation import ContentCache, cache_key
-from ..errors import AttachmentBinary, AttachmentDamaged, AttachmentUnavailable
-from ..ports import Downloads, FileContent, Files, FilledItems, Model
+from ..errors import (
+    AddressNotAsked,
+    AttachmentBinary,
+    AttachmentDamaged,
+    AttachmentUnavailable,
+    PipeError,
+    TooBusy,
+)
+from ..ports import FileContent, Files, FilledItems, Model, Room
 from ..responses.items import NOT_IN_OUTPUTS, Item, Modality, is_message
-from ..responses.values import base64_of, clean_text, decode, host_file_id, host_file_path
+from ..responses.values import base64_of, decode, host_file_id, host_file_path
+from ..threads import apart
 from ..words.lines import notice
 from .choice import (
     PLURALS,
@@ -48,18 +54,20 @@ from .choice import (
 )
 from .damage import is_binary, is_damaged
 from .kinds import KIND_LINES, UNKNOWN, media_type_of
-
-MAX_CACHED_CHARACTERS: Final = 96 * 1024 * 1024
-CHECKED_SECONDS: Final = 300.0
-"""How long a right to read a file, once checked, is taken to hold, and a download that failed is not tried again."""
-ENTRY_CHARACTERS: Final = 1024
-"""What an entry takes beside its source and its file."""
+from .memory import (
+    MEGABYTE,
+    READING_COPIES,
+    EncodedFiles,
+    FileRoom,
+    Reservation,
+)
 
 _MAX_CONCURRENT: Final = 4
 _WINDOW_BYTES: Final = 192 * 1024
 """As much is encoded at a time, a multiple of three: the interpreter is held meanwhile, and let go for the pause."""
 _PAUSE_SECONDS: Final = 0.0001
-_MEGABYTE_BYTES: Final = 1024 * 1024
+TEXT_COPIES: Final = 9
+"""What a text takes besides, in sizes of its file: its characters have up to four bytes each, and it is framed."""
 _SUFFIX_CHARACTERS: Final = 12
 _INLINE_HEAD_CHARACTERS: Final = 8192
 """Enough of an inline attachment for its type to be known."""
@@ -76,48 +84,25 @@ _log = logging.getLogger(__name__)
 
 Found: TypeAlias = Mapping[str, Encoded | AttachmentUnavailable]
 """What was read, by its source, or why it cannot be had."""
+Download: TypeAlias = Callable[[str, Room], Awaitable[FileContent]]
+"""Returns what is at a public address, once there is room for it. Raises AttachmentUnavailable, TooBusy."""
 
 
-class EncodedFiles:
-    """Encoded files by user and source, in bounded memory; those not used recently are forgotten.
+@dataclass(slots=True, eq=False)
+class HeldFiles:
+    """What one call holds until its end: its files by source, or why they cannot be had, and the room for them."""
 
-    In the place of a file that could not be had stands the reason, as a text.
-    """
+    found: dict[str, Encoded | AttachmentUnavailable] = field(default_factory=dict)
+    reservation: Reservation | None = None
+    lasting_bytes: int = 0
+    """What they take once they stand in a request, and the largest one again, to be counted."""
 
-    def __init__(
-        self, max_characters: int = MAX_CACHED_CHARACTERS, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._max_characters, self._clock = max_characters, clock
-        self._kept: OrderedDict[bytes, tuple[int, float, Encoded | str]] = OrderedDict()
-        """With the characters that each takes, and when it was read."""
-        self._characters = 0
-        self._sizes: ContentCache[int] = ContentCache()
-        self.damaged: ContentCache[bool] = ContentCache()
-        """Whether what stands inline in a chat is damaged, by the digest of its content."""
-
-    def size_bytes(self, user_id: str, source: str) -> int | None:
-        """Return how large the file was that was read there, None where none was; it need not be kept any more."""
-        return self._sizes.get(cache_key(user_id, source))
-
-    def get(self, user_id: str, source: str) -> Encoded | str | None:
-        """Return what was kept for the user, unless it must be read again."""
-        key = cache_key(user_id, source)
-        _, seconds, found = self._kept.get(key, (0, -CHECKED_SECONDS, None))
-        if found is None or self._clock() - seconds > CHECKED_SECONDS:
-            return None
-        self._kept.move_to_end(key)
-        return found
-
-    def put(self, user_id: str, source: str, found: Encoded | str) -> None:
-        """Keep it, in the place of what was kept."""
-        key, characters = cache_key(user_id, source), ENTRY_CHARACTERS + len(source)
-        if isinstance(found, Encoded):
-            characters += len(found.base64) + len(found.text or "")
-            self._sizes.put(key, len(found.base64) * 3 // 4)
-        self._characters += characters - self._kept.pop(key, (0,))[0]
-        self._kept[key] = (characters, self._clock(), found)
-        while self._characters > self._max_characters:
-            self._characters -= self._kept.popitem(last=False)[1][0]
+    def release(self) -> None:
+        """Hold nothing any more."""
+        self.found.clear()
+        if self.reservation:
+            self.reservation.release()
+        self.reservation = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,39 +113,89 @@ class MediaLibrary:
     """
 
     files: Files | None
-    downloads: Downloads
+    download: Download
     encoded: EncodedFiles
     settings: MediaSettings
     model: Model | None
     user_id: str
+    turn: str
+    """The name of the turn, of which the host may make several calls."""
     saved_for: tuple[str, str] | None = None
-    _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_CONCURRENT))
+    held: HeldFiles = field(default_factory=HeldFiles)
+    """Release it when the call ends."""
 
     async def refusal(self, file_id: str) -> AttachmentUnavailable | None:
         """Return why the model is not given a file of the host as it is, None when it is."""
         source = host_file_path(file_id)
-        encoded = (await self._read_all([source]))[source]
-        if isinstance(encoded, AttachmentUnavailable):
-            return encoded
-        if self._form_of(encoded):
+        try:
+            if failure := (await self._read_all([source], self._kept)).get(source):
+                return failure
+        except TooBusy as error:
+            return AttachmentUnavailable(error.user_message)
+        known = self._known(source)
+        if known is None or self._form_of(known):
             return None
-        return AttachmentUnavailable(_kind_line(encoded, self.model))
+        return AttachmentUnavailable(_kind_line(known, self.model))
 
     async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
-        """Replace references by content, and what the model does not read by a note; never raises."""
-        attachments = find_attachments(items, turns)
+        """Replace references by content, and what the model does not read by a note. Raises TooBusy."""
+        attachments = await apart(items, partial(find_attachments, items, turns))
         if not attachments:
             return FilledItems(items)
         choose_with = partial(choose, attachments, turns[-1], self.settings, self.model)
-        sources = {each.source for each in choose_with({}).sent if each.is_reference}
-        unknown = {source for source in sources if self.encoded.size_bytes(self.user_id, source) is None}
-        read = await self._read_all(unknown)
+        sources = _references((await apart(items, partial(choose_with, {}))).sent)
+        failed = await self._read_all(sources, self._known)
         sizes_bytes = {each.source: len(each.source) * 3 // 4 for each in attachments}  # with its padding
-        sizes_bytes |= {source: self.encoded.size_bytes(self.user_id, source) or 0 for source in sources}
-        chosen = choose_with(sizes_bytes)
-        shown = {each.source for each in chosen.sent if each.is_reference}
-        read = {**read, **await self._read_all(shown - unknown)}
-        return await asyncio.to_thread(self._filled, items, chosen, read)
+        for source in sources:
+            unread_bytes = (
+                0 if source in failed else self.settings.max_total_bytes
+            )  # by what is newer displaced
+            sizes_bytes[source] = found.size_bytes if (found := self._known(source)) else unread_bytes
+        chosen = await apart(items, partial(choose_with, sizes_bytes))
+        shown = _references(chosen.sent)
+        known = failed.keys() | self.held.found.keys()
+        failed |= await self._read_all((each for each in shown if each not in known), self._kept)
+        inline = [len(each.source) for each in attachments if not each.is_reference]
+        read = await self._hold([each for each in shown if each not in failed], inline)
+        filled = await asyncio.to_thread(self._filled, items, chosen, {**failed, **read})
+        if self.held.reservation:
+            self.held.reservation.shrink(self.held.lasting_bytes)
+        return filled
+
+    def _kept(self, source: str) -> Encoded | None:
+        return self.encoded.get(self.user_id, source)
+
+    def _known(self, source: str) -> Encoded | None:
+        return self.encoded.known(self.user_id, source)
+
+    async def _hold(self, sources: Sequence[str], inline: Sequence[int]) -> Found:
+        """Return the files, held until the call ends; nothing is held while room for them is waited for.
+
+        What was evicted meanwhile is read again, one at a time: there is room for that too.
+        """
+        held = self.held
+        if not (held.reservation and held.found.keys() >= {*sources}):
+            held.release()
+            known = [*filter(None, map(self._known, sources))]
+            sizes = [each.size_bytes for each in known]
+            texts = [each.size_bytes for each in known if is_text(each.media_type)]
+            largest_bytes = max([*sizes, *inline], default=0)
+            lasting_bytes = sum(sizes) * 4 // 3 + sum(texts) * TEXT_COPIES + sum(inline) + largest_bytes
+
+            def take() -> None:
+                kept = {source: self._kept(source) for source in sources}
+                held.found.update({source: file for source, file in kept.items() if file})
+
+            size_bytes = lasting_bytes + READING_COPIES * largest_bytes
+            held.reservation = await self.encoded.budget.reserve(self.user_id, size_bytes, take)
+            held.lasting_bytes = lasting_bytes
+        for source in sources:
+            if source not in held.found:
+                try:
+                    held.found[source] = _checked(await self._read(source, self._room(is_held=True)))
+                except AttachmentUnavailable as error:
+                    held.found[source] = error
+        return held.found
 
     def _filled(self, items: Sequence[Item], chosen: Choice, read: Found) -> FilledItems:
         """Put what was read, and the notes, in place. Blocks: a base64 text may have many megabytes."""
@@ -192,7 +227,7 @@ class MediaLibrary:
 
     def _limit_notice(self, name: str, count: int = 0) -> str:
         """A line about a limit of a whole request."""
-        megabytes = self.settings.max_total_bytes / _MEGABYTE_BYTES
+        megabytes = self.settings.max_total_bytes / MEGABYTE
         return notice(name, count=count, limit=self.settings.max_images, megabytes=megabytes)
 
     def _replacement(self, attachment: Attachment, item: Item, read: Found) -> Replacement | None:
@@ -209,7 +244,7 @@ class MediaLibrary:
     def _read_inline(self, attachment: Attachment) -> Encoded:
         """Return what an attachment holds; a document is decoded, of others a look at the beginning is enough."""
         plain = base64_of(attachment.source)
-        self._check_size(len(plain) * 3 // 4)
+        self._room().check(len(plain) * 3 // 4)
         if attachment.kind == "file":
             return _checked(encode(FileContent(attachment.name, "", decode(plain))))
         head = decode(attachment.source, limit_characters=_INLINE_HEAD_CHARACTERS)
@@ -219,61 +254,92 @@ class MediaLibrary:
             return is_damaged(decode(plain), media_type)
 
         is_broken = self.encoded.damaged.get_or_compute(digest, damaged)
-        return _checked(Encoded(attachment.name, media_type, plain, is_damaged=is_broken))
+        url = f"data:{media_type};base64,{plain}"
+        return _checked(Encoded(attachment.name, media_type, url, is_damaged=is_broken))
 
     def _form_of(self, encoded: Encoded) -> Form | None:
         return form_of(encoded.media_type, self.model, parses_pdf=self.settings.parses_pdf)
 
-    def _check_size(self, size_bytes: int) -> None:
-        if size_bytes > self.settings.max_bytes:
-            limit = self.settings.max_bytes / _MEGABYTE_BYTES
-            raise AttachmentUnavailable(notice("attachment_too_large", megabytes=limit))
+    async def _read_all(
+        self, sources: Iterable[str], is_read: Callable[[str], object]
+    ) -> dict[str, AttachmentUnavailable]:
+        """Read and keep the files that are not yet, a few at a time, in their order; return why some cannot be had.
 
-    async def _read_all(self, sources: Collection[str]) -> Found:
-        """Read what the sources name, each once, a few at a time; what cannot be had is the error that says why."""
+        Behind as many as a request may hold, files are only measured, and addresses not asked.
+        """
+        failed: dict[str, AttachmentUnavailable] = {}
+        waiting, total_bytes, limit_bytes = iter(sources), 0, self.settings.max_total_bytes
 
-        async def read(source: str) -> Encoded | AttachmentUnavailable:
-            async with self._limit:
+        async def work() -> None:
+            nonlocal total_bytes
+            for source in waiting:
+                if total_bytes > limit_bytes and not host_file_id(source):
+                    continue
+                room = self._room()
                 try:
-                    return await self._read(source)
+                    if not is_read(source):
+                        self.held.release()  # a later request of the call: nobody holds and waits
+                        file = await self._read(source, room)
+                        keep = self.encoded.note if total_bytes > limit_bytes else self.encoded.put
+                        room.release()
+                        keep(self.user_id, source, file)
+                    found = self._known(source)
+                    total_bytes += found.size_bytes if found else 0
+                    _checked(found)
                 except AttachmentUnavailable as error:
-                    _log.warning("an attachment is not sent: %s", error)
-                    return error
-                except Exception as error:  # noqa: BLE001 - the host's storage may raise anything
-                    _log.exception("an attachment is not sent")
-                    return AttachmentUnavailable(notice("attachment_unreadable"), detail=repr(error))
+                    failed[source] = error
+                finally:
+                    room.release()
 
-        found = await asyncio.gather(*map(read, sources))
-        return dict(zip(sources, found, strict=True))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(_MAX_CONCURRENT):
+                    group.create_task(work())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return failed
 
-    async def _read(self, source: str) -> Encoded:
-        kept = self.encoded.get(self.user_id, source)
-        if isinstance(kept, str):
-            raise AttachmentUnavailable(kept)
-        if kept is None:
+    def _room(self, *, is_held: bool = False) -> FileRoom:
+        """Where a file is read into: room of its own, unless that of the call is for it."""
+        reserve = None if is_held else partial(self.encoded.budget.reserve, self.user_id)
+        ask = partial(self.encoded.ask, self.user_id, self.turn)
+        return FileRoom(self.settings.max_bytes, ask, reserve)
+
+    async def _read(self, source: str, room: FileRoom) -> Encoded:
+        """Read and encode a file. Raises AttachmentUnavailable and TooBusy alone."""
+        try:
             file_id = host_file_id(source)
-            file = await self._load(file_id) if file_id else await self._download(source)
-            self._check_size(len(file.content))
-            kept = await asyncio.to_thread(encode, file)
-            self.encoded.put(self.user_id, source, kept)
-        return _checked(kept)
+            file = await (self._load(file_id, room) if file_id else self._download(source, room))
+            room.check(len(file.content))
+            return await asyncio.to_thread(encode, file)
+        except PipeError as error:
+            if not isinstance(error, AddressNotAsked):  # the user is told once, and there may be thousands
+                _log.warning("an attachment is not sent: %s", error)
+            raise
+        except Exception as error:  # the host's storage may raise anything
+            _log.exception("an attachment is not sent")
+            raise AttachmentUnavailable(notice("attachment_unreadable"), detail=repr(error)) from error
 
-    async def _load(self, file_id: str) -> FileContent:
+    async def _load(self, file_id: str, room: FileRoom) -> FileContent:
         if self.files is None:
             raise AttachmentUnavailable(notice("attachment_unreadable"))
-        return await self.files.read(self.user_id, file_id, max_bytes=self.settings.max_bytes)
+        return await self.files.read(self.user_id, file_id, room)
 
-    async def _download(self, url: str) -> FileContent:
+    async def _download(self, url: str, room: FileRoom) -> FileContent:
         """Fetch it once for a saved chat: what it was then is what every later turn and other workers get."""
+        if failure := self.encoded.failure(self.user_id, self.turn, url):
+            raise AttachmentUnavailable(failure)
         chat_id, message_id = self.saved_for or ("", "")
         files, key = self.files if self.saved_for else None, f"{chat_id}/{url}"
         if files is not None:
             with suppress(AttachmentUnavailable):
-                return await self._load(files.id_of(self.user_id, key))
+                return await self._load(files.id_of(self.user_id, key), room)
         try:
-            file = await self.downloads.fetch(url)
+            file = await self.download(url, room)
+        except AddressNotAsked:
+            raise
         except AttachmentUnavailable as error:  # a dead address must not hold up each turn of its chat
-            self.encoded.put(self.user_id, url, error.user_message)
+            self.encoded.fail(self.user_id, self.turn, url, error.user_message)
             raise
         if files is not None:
             try:
@@ -282,28 +348,49 @@ class MediaLibrary:
                 _log.warning("a download is not stored: %s", error)
         return file
 
+    async def fetch(self, url: str) -> FileContent:
+        """The port `Downloads`, for a call that holds files already: where there is no room at once, there is none."""
+
+        async def reserve(size_bytes: int) -> Reservation:
+            if not self.encoded.budget.has_room(size_bytes):
+                raise AttachmentUnavailable(notice("memory_slow", seconds=0))
+            return await self.encoded.budget.reserve(self.user_id, size_bytes)
+
+        room = replace(self._room(), reserve=reserve)
+        try:
+            return await self.download(url, room)
+        finally:
+            room.release()
+
+
+def _references(attachments: Iterable[Attachment]) -> list[str]:
+    """The sources that name a file, each once, the newest first."""
+    found = [each.source for each in attachments if each.is_reference]
+    return list(dict.fromkeys(reversed(found)))
+
 
 def encode(file: FileContent) -> Encoded:
     """Encode a file for a request. Its type follows from its content, whatever it is called. Blocks."""
-    media_type = media_type_of(file.content)
-    encoding = "utf-16" if file.content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
-    text = clean_text(file.content.decode(encoding, "replace")) if is_text(media_type) else None
-    windows = []
-    for start in range(0, len(file.content), _WINDOW_BYTES):
-        windows.append(b64encode(file.content[start : start + _WINDOW_BYTES]))
+    content = file.content
+    media_type = media_type_of(content)
+    portions = [f"data:{media_type};base64,"]
+    for start in range(0, len(content), _WINDOW_BYTES):
+        portions.append(b64encode(content[start : start + _WINDOW_BYTES]).decode("ascii"))
         time.sleep(_PAUSE_SECONDS)
     return Encoded(
         file.name,
         media_type,
-        b"".join(windows).decode("ascii"),
-        text,
-        is_damaged(file.content, media_type),
-        is_binary(file.content, media_type),
+        "".join(portions),
+        len(content),
+        is_damaged(content, media_type),
+        is_binary(content, media_type),
     )
 
 
-def _checked(encoded: Encoded) -> Encoded:
+def _checked(encoded: Encoded | None) -> Encoded:
     """Return what can be opened. Raises AttachmentUnavailable."""
+    if encoded is None:
+        raise AttachmentUnavailable(notice("attachment_unreadable"))
     if encoded.is_damaged:
         raise AttachmentDamaged(notice("file_damaged"), detail=encoded.media_type)
     if encoded.is_binary:

@@ -6,14 +6,19 @@ The fields of `Bill` are the one list of columns, of the type that they are anno
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Final, Literal, NamedTuple, TypeAlias
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from ..conversation.budget import ContextOverflow, WindowTooSmall
-from ..planning.plan import Plan, Step
+from ..responses.values import as_list, as_object
 
-Purpose: TypeAlias = Literal["answer", "summary", "summary_ahead"]
-"""What a request is for: the user's answer, or a summary, written while the user waits or in the background."""
+if TYPE_CHECKING:
+    from ..conversation.budget import ContextOverflow, WindowTooSmall
+    from ..planning.plan import Plan, Step
+
+Purpose: TypeAlias = Literal["answer", "task", "summary", "summary_ahead", "failure"]
+"""What a row is of: the user's answer; a title, tags and the like; or a summary, written while the user waits or in the
+background. A "failure" is none of a request, but says what a call has failed by."""
 
 _NOT_PRUNING = frozenset({"cap", "summary", "recall"})
 
@@ -21,6 +26,9 @@ _NOT_PRUNING = frozenset({"cap", "summary", "recall"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
     """One request, of whom it was, and what it has cost in dollars; sizes are tokens by the plain count.
+
+    `created` is when it happened, in seconds since the epoch, 0 for when it is written; `generation` is OpenRouter's id
+    of it, "" where none is known. `estimated`: nobody has said what it has cost.
 
     `chat_id` is "" where the chat is not kept. `tokens_before` is the size of everything, `tokens_sent` what was sent
     of it after the `steps`, 0 when the request was rejected; of a summary, the sizes of its source and of itself, with
@@ -31,9 +39,8 @@ class Bill:
     `break_position` and `break_cause` say where and why the request begins otherwise than the one before although
     nobody announced it, "" where it does not; `lost_tokens` and `lost_cost` are its price, and `expected_cached_tokens`
     are held against those that were cached. `accounts` are those by which limits go, none where the user pays with a
-    key of their own; `hold` is the id of what was held for the request, "" for
-    nothing. `provider_cost` is what was paid besides `cost`, to a provider whose
-    key is in the OpenRouter account.
+    key of their own; `requests` is 0 of what costs nothing. `provider_cost` is what was paid besides `cost`, to a
+    provider whose key is in the OpenRouter account.
     """
 
     id: str = ""
@@ -58,6 +65,7 @@ class Bill:
     saved: float = 0.0
     details_omitted: int = 0
     failure: str = ""
+    created: int = 0
     break_position: str = ""
     break_cause: str = ""
     lost_tokens: int = 0
@@ -65,8 +73,9 @@ class Bill:
     lost_cost: float = 0.0
     requests: int = 1
     accounts: tuple[str, ...] = ()
-    hold: str = ""
     provider_cost: float = 0.0
+    generation: str = ""
+    estimated: bool = False
 
     @property
     def pruned(self) -> bool:
@@ -131,10 +140,62 @@ class UsageRow(NamedTuple):
         return ChatSpending(**{name: getattr(self, name) for name in REPORTED_SUMS})
 
 
+_COLUMNS: Final = {column.name: column for column in fields(Bill)}
 AUDIT_COLUMNS: Final = tuple(
-    column for column in fields(Bill) if column.name not in {"requests", "accounts", "hold"}
+    column for name, column in _COLUMNS.items() if name not in {"requests", "accounts"}
 )
 """What the audit has; the rest is for the ledger alone."""
+_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "Purpose": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "tuple[str, ...]": (tuple,),
+    "tuple[Step, ...]": (tuple,),
+}
+_MOST: Final = 2**53
+"""No number of a bill is that large; and a database adds up what is smaller."""
+
+
+def sound_bill(bill: Bill) -> Bill:
+    """Return the bill without what would spoil a sum or a row.
+
+    A number that is none, infinite, or below nothing is 0 (`saved` may be below it); a text has no NUL and no half of a
+    character.
+    """
+    odd = dict[str, Any]()
+    for name, column in _COLUMNS.items():
+        value = getattr(bill, name)
+        if column.type in {"int", "float"}:
+            least = -_MOST if name == "saved" else 0
+            if not isinstance(value, int | float) or not least <= value <= _MOST:
+                odd[name] = 0
+        elif isinstance(value, str) and not (value.isascii() and value.isprintable()):
+            odd[name] = value.replace("\0", "").encode("utf-8", "replace").decode()
+    return replace(bill, **odd) if odd else bill
+
+
+def bill_json(bill: Bill) -> str:
+    """Return a bill as one line of JSON: what differs from the defaults, without the steps of its context."""
+    found = {name: value for name, value in asdict(bill).items() if value != _COLUMNS[name].default}
+    found.pop("steps", None)
+    return json.dumps(found, separators=(",", ":"))
+
+
+def read_bill(text: str) -> Bill | None:
+    """Read a line of `bill_json`; None where it is not one, or has no id."""
+    try:
+        found = dict(as_object(json.loads(text)))
+        found["accounts"] = tuple(as_list(found.get("accounts")))
+        bill = Bill(**found)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    is_typed = all(
+        isinstance(getattr(bill, name), _KINDS[str(column.type)]) for name, column in _COLUMNS.items()
+    )
+    known = bill.purpose in get_args(Purpose) and all(isinstance(each, str) for each in bill.accounts)
+    return sound_bill(bill) if is_typed and known and bill.id else None
 
 
 def sent_bill(plan: Plan) -> Bill:
@@ -159,4 +220,5 @@ def rejected_bill(model: str, overflow: ContextOverflow | WindowTooSmall) -> Bil
         limit_tokens=overflow.limit_tokens,
         tokens_before=overflow.needed_tokens,
         rejected=True,
+        requests=0,
     )

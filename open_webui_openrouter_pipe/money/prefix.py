@@ -32,6 +32,8 @@ BreakCause: TypeAlias = Literal["prompt", "tools", "settings", "edit", "plan"]
 another branch or a filter makes them; what the plan decides now of earlier turns."""
 
 _NAME_BYTES: Final = 8
+_MOST_ADDED: Final = 4
+"""Parts that the host may have written behind a user's words for one turn alone."""
 
 _FOR_ALL: Final = frozenset({"models", "provider", "session_id", "prompt_cache_key", "format"})
 """Parameters that lead to another provider or another of its machines, or stand before all else in the prompt."""
@@ -189,9 +191,9 @@ def _number(digest: bytes) -> int:
 
 
 def _beginnings(entry: DigestedItem) -> Iterator[int]:
-    """Yield the names of a message with its first part, its first two, and so on."""
+    """Yield the names of a message without its last parts, which the host may have added, and with all."""
     parts = as_list(entry.item.get("content"))
-    for end in range(1, len(parts)):
+    for end in range(max(1, len(parts) - _MOST_ADDED), len(parts)):
         yield _number(digest_item(cast("Item", {**entry.item, "content": parts[:end]})).digest)
     yield _number(entry.digest)
 

@@ -1,7 +1,8 @@
 """The adapter to OpenRouter, and the only folder that speaks HTTP with it.
 
     client       sends requests, reads streams
-    connections  one for each running request, those that are free, and addresses that cannot be reached
+    connections  the client of a worker, when its streams are read, and what is down
+    transport    HTTP over the event loop's sockets, read by time
     wire         a body as JSON, in pieces that hold up nobody
     fields       the host's parameters as the body of POST /responses
     request      the port `Requests`: parameters read once, joined with each input; cache breakpoints, pseudonyms

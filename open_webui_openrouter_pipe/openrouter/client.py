@@ -11,8 +11,8 @@ import asyncio
 import logging
 import string
 from asyncio import sleep
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
-from contextlib import aclosing, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 import httpx
 
+from ..conversation.masking import NO_SECRET, Secret
 from ..errors import (
     ConfigurationError,
     ConnectionFailed,
@@ -30,11 +31,11 @@ from ..errors import (
     TooBusy,
 )
 from ..ports import Event, RequestBody
-from ..responses.effects import Decoder, parse_event, terminal_event
+from ..responses.effects import Decoder, Usage, join_deltas, parse_event, read_generation, terminal_event
 from ..responses.failure import Failure, read_failure
-from ..responses.values import read_json
+from ..responses.values import as_generation_id, read_json
 from ..words.lines import admin_notice, notice
-from .connections import AddressBreaker
+from .connections import Pace
 from .errors import redact, retry_after, to_error
 from .wire import EncodedBody, encode_body
 
@@ -48,7 +49,6 @@ _GET_WAITS_SECONDS = (0.5, 1.0)
 """Before a plain GET that found no connection is sent again."""
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.2
-_GENERATION_CHARACTERS = 80
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 _HEADER_CHARACTERS = string.punctuation + " "
@@ -68,7 +68,7 @@ class ClientSettings:
     """
 
     base_url: str = DEFAULT_BASE_URL
-    api_key: str = field(default="", repr=False)
+    api_key: Secret = NO_SECRET
     referer: str = ""
     title: str = ""
     timeout_seconds: float = 300.0
@@ -79,13 +79,12 @@ class ClientSettings:
 
 
 class OpenRouterClient:
-    """The port `Responses` over HTTP, and plain GETs for the catalogue and the account."""
+    """The ports `Responses` and `Generations` over HTTP, and plain GETs for the catalogue and the account."""
 
-    def __init__(self, http: httpx.AsyncClient, settings: ClientSettings, breaker: AddressBreaker) -> None:
-        """`breaker` is shared by all clients of a worker."""
+    def __init__(self, http: httpx.AsyncClient, settings: ClientSettings) -> None:
         self._http = http
         self._settings = settings
-        self._breaker = breaker
+        self.named = list[str]()
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
@@ -130,6 +129,10 @@ class OpenRouterClient:
                 await sleep(wait_seconds)
         return await self._json(request)
 
+    async def usage_of(self, generation: str) -> Usage | None:
+        """Return what a generation was billed, None where that is not said; until it was recorded, it is not found."""
+        return read_generation(await self.get(f"/generation?id={quote(generation, safe='')}"))
+
     # --- one attempt
 
     async def _request(self, path: str, body: RequestBody | None = None) -> httpx.Request:
@@ -146,18 +149,13 @@ class OpenRouterClient:
             raise _unusable_address(error) from error
 
     async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
-        """Send and wait for the headers; an error status is raised as an error.
-
-        A GET is always tried: whoever lists models spaces the attempts, and says what the last one failed with.
-        """
-        is_get = request.method == "GET"
-        with nullcontext() if is_get else self._breaker.attempt(self._settings.base_url):
-            response = await _await_response(
-                self._http.send(request, stream=True), limit_seconds=limit_seconds
-            )
+        """Send and wait for the headers; an error status is raised as an error."""
+        response = await _await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
         generation = _generation(response) or "unnamed"
         _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
         if response.status_code == httpx.codes.OK:
+            if request.method == "POST":
+                self.named.append(_generation(response))
             return response
         try:
             text = await _error_text(response)
@@ -165,6 +163,10 @@ class OpenRouterClient:
             await response.aclose()
         error = self.explain(read_failure(response.status_code, text), response.headers)
         error.generation_id = _generation(response)
+        if error.down and not isinstance(
+            read_json(text), dict | list
+        ):  # the page of a server before OpenRouter
+            error.down = "address"
         raise error
 
     async def _json(self, request: httpx.Request) -> dict[str, Any]:
@@ -186,26 +188,20 @@ class OpenRouterClient:
     # --- reading a stream
 
     async def _events(self, response: httpx.Response) -> AsyncGenerator[Event]:
-        decoder, begun = Decoder(), False
-        whole = bytearray()  # what came instead of a stream, whatever its content type says
+        stream, generation_id = _Stream(response.extensions.get("pace")), _generation(response)
         portions = cast("AsyncGenerator[bytes]", response.aiter_bytes())
         async with aclosing(portions):
-            while not decoder.done and (portion := await self._next_portion(portions, _generation(response))):
-                beginning = portion.lstrip(_BLANK)[:1]
-                if whole or (not begun and beginning in (b"{", b"[", b"<")):
-                    whole += portion
-                    continue
-                begun = begun or bool(beginning)
-                for frame in decoder.feed(portion):
-                    yield parse_event(frame)
-            if whole:
-                event = terminal_event(self._read_whole(bytes(whole)))
+            while not stream.decoder.done and (portion := await self._next_portion(portions, generation_id)):
+                for event in stream.take(portion):
+                    yield event
+            if stream.whole:
+                event = terminal_event(self._read_whole(bytes(stream.whole)))
                 if event["type"] == "error":
                     raise self.explain(read_failure(None, event))
                 yield event
-            for frame in decoder.flush():
+            for frame in stream.decoder.flush():
                 yield parse_event(frame)
-            if decoder.done:  # the bytes after `[DONE]` free the connection for the next request
+            if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
                 try:
                     async with asyncio.timeout(_DRAIN_SECONDS):
                         async for _ in portions:
@@ -228,6 +224,38 @@ class OpenRouterClient:
         raise broken
 
 
+@dataclass(slots=True)
+class _Stream:
+    """A stream as it is read, at the pace of its deltas where the transport has one."""
+
+    pace: Pace | None
+    decoder: Decoder = field(default_factory=Decoder)
+    whole: bytearray = field(default_factory=bytearray)
+    """What came instead of a stream, whatever its content type says."""
+    _begun: bool = False
+
+    def take(self, portion: bytes) -> Iterator[Event]:
+        """Yield the events that a portion completes; neighbouring deltas are one."""
+        beginning = portion.lstrip(_BLANK)[:1]
+        if self.whole or (not self._begun and beginning in (b"{", b"[", b"<")):
+            self.whole += portion
+            return
+        self._begun = self._begun or bool(beginning)
+        read, broken = list[dict[str, Any]](), None
+        for frame in self.decoder.feed(portion):
+            try:
+                read.append(parse_event(frame))
+            except StreamBroken as error:  # what came before it counts
+                broken = error
+                break
+        if self.pace:
+            deltas = [] if self.decoder.done else [event for event in read if "delta" in event]
+            self.pace.note(len(deltas), len(portion))
+        yield from join_deltas(read)
+        if broken:
+            raise broken
+
+
 def require_usable(key: str | None) -> None:
     """Raise ConfigurationError for a key that is lost, which the empty text stands for, or that no header can hold."""
     if key == "":
@@ -244,8 +272,7 @@ def _url(address: str) -> httpx.URL:
 
 def _generation(response: httpx.Response) -> str:
     """OpenRouter's name for the request, as far as it can be one."""
-    name = response.headers.get("x-generation-id", "")
-    return name[:_GENERATION_CHARACTERS] if name.isascii() and name.isprintable() else ""
+    return as_generation_id(response.headers.get("x-generation-id"))
 
 
 async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T:
@@ -253,23 +280,25 @@ async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _
     try:
         async with asyncio.timeout(limit_seconds):
             return await response
-    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
-        raise ConnectionFailed(
+    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
+        silent = ConnectionFailed(
             notice("no_response", seconds=limit_seconds),
             admin_message=admin_notice("no_response", seconds=limit_seconds),
-        ) from error
-    except httpx.PoolTimeout as error:  # all connections are in use: no fault of the address
+        )
+        silent.down = "address"
+        raise silent from None  # a library's variables hold the headers, and with them the key
+    except httpx.PoolTimeout:  # all connections are in use: no fault of the address
         seconds = _CONNECT_TIMEOUT_SECONDS
         line, admin_line = notice("queue_slow", seconds=seconds), admin_notice("queue_slow", seconds=seconds)
-        raise TooBusy(line, admin_message=admin_line) from error
+        raise TooBusy(line, admin_message=admin_line) from None
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
-        raise _unusable_address(error) from error
+        raise _unusable_address(error) from None
     except httpx.HTTPError as error:
-        unreachable = ConnectionFailed(
-            notice("unreachable"), detail=redact(repr(error)), admin_message=admin_notice("unreachable")
-        )
-        unreachable.passes = True
-        raise unreachable from error
+        is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError)
+        name = "connection_reset" if is_there else "unreachable"
+        failed = ConnectionFailed(notice(name), detail=redact(repr(error)), admin_message=admin_notice(name))
+        failed.passes, failed.down = True, "" if is_there else "connection"
+        raise failed from None
 
 
 async def _error_text(response: httpx.Response) -> str:
@@ -292,7 +321,7 @@ def _headers(settings: ClientSettings, content: EncodedBody | None, *, is_stream
     if not (key.isascii() and key.isprintable()):
         raise ConfigurationError(notice("unusable_key"))
     headers = {
-        "Authorization": f"Bearer {key}" if key else "",
+        "Authorization": Secret("Bearer " + key if key else ""),
         "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Title": quote(settings.title, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Metadata": "enabled" if content else "",

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal
 
 from ..conversation.budget import smallest_known
+from ..conversation.masking import Secret
 from ..errors import ConfigurationError
 from ..history.artifacts import ANTHROPIC, model_family
 from ..money.prices import KEPT_LONG_SECONDS, KEPT_SECONDS, NO_PRICES, cache_prices
@@ -72,7 +73,7 @@ class ControlSettings:
     """Whether the effort counts more than what the call itself has set."""
     interleaves_thinking: bool = True
     identity: IdentityLevel = "session"
-    own_api_key: str | None = field(default=None, repr=False)
+    own_api_key: Secret | None = None
 
 
 # --- who may answer

@@ -19,6 +19,7 @@ from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
+from ..conversation.masking import Secret
 from ..errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -116,7 +117,7 @@ def redact(text: str, *, api_key: str = "") -> str:
     `api_key` is the one that is configured, which need not look like one; as it is, or as URLs and JSON write it.
     """
     in_url = (write(api_key, safe="", errors="replace") for write in (quote, quote_plus))
-    written = {api_key, *in_url, json.dumps(api_key)[1:-1]} - {""}
+    written = {*map(Secret, (api_key, *in_url, json.dumps(api_key)[1:-1]))} - {""}
     for secret in sorted(written, key=len, reverse=True):
         text = text.replace(secret, "[redacted]")
     if len(text) > _READ_CHARACTERS:  # the last word may be the beginning of a secret
@@ -160,6 +161,8 @@ def to_error(
     )
     error.passes = rule.passes if failure.retryable is None else failure.retryable
     error.remedy = rule.remedy
+    if failure.status and failure.status < 500:
+        error.down = ""
     _add_particulars(error, rule, failure)
     return error
 

@@ -90,14 +90,14 @@ def _with_breakpoint(item: Item, index: int) -> Item:
 # --- the names of chat and user
 
 
-def cache_key(secret: bytes, user_id: str, chat_id: str) -> str:
+def cache_key(secret: str, user_id: str, chat_id: str) -> str:
     """Return the `session_id` and `prompt_cache_key` of a chat: the same for all its branches."""
     name = b"%d:%b%b" % (len(user_id), user_id.encode(), chat_id.encode())
-    return hmac.new(secret, name, sha256).hexdigest()[:NAME_CHARACTERS]
+    return hmac.new(secret.encode("utf-8", "surrogatepass"), name, sha256).hexdigest()[:NAME_CHARACTERS]
 
 
 def identity_parameters(
-    level: IdentityLevel, origin: RequestOrigin, secret: bytes, *, task: str | None = None
+    level: IdentityLevel, origin: RequestOrigin, secret: str, *, task: str | None = None
 ) -> dict[str, Any]:
     """Return the parameters that name the chat (`session_id`, `prompt_cache_key`), the user and the message.
 
@@ -120,9 +120,9 @@ def identity_parameters(
     return named
 
 
-def _pseudonym(secret: bytes, kind: str, *ids: str) -> str:
+def _pseudonym(secret: str, kind: str, *ids: str) -> str:
     name = "".join(f"{len(part)}:{part}" for part in (kind, *ids)).encode("utf-8", "surrogatepass")
-    return hmac.new(secret, name, sha256).hexdigest()[:NAME_CHARACTERS]
+    return hmac.new(secret.encode("utf-8", "surrogatepass"), name, sha256).hexdigest()[:NAME_CHARACTERS]
 
 
 # --- the body

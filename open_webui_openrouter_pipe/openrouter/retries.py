@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 import math
 from asyncio import CancelledError, sleep
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import random
 from time import monotonic
@@ -67,33 +67,46 @@ _log = logging.getLogger(__name__)
 class RetryingResponses:
     """The port `Responses` over another one. Retries of one request may take `limit_seconds` in all; 0 is none."""
 
-    def __init__(self, inner: Responses, *, limit_seconds: float, show: Show | None = None) -> None:
-        """`show` gets the lines about waits and changes; without it nobody waits for the answer."""
+    def __init__(
+        self,
+        inner: Responses,
+        *,
+        limit_seconds: float,
+        show: Show | None = None,
+        attempt: Callable[[RequestBody], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """`show` gets the lines about waits and changes; without it nobody waits for the answer.
+
+        Within an `attempt` with a body it is asked, until the first output or a failure, which is raised there.
+        """
         self._inner = inner
         self._limit_seconds = limit_seconds
         self._show = show
+        self._attempt = attempt
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
         """Open a stream; the same as the inner one's, but for failures before the first output that passed."""
         attempts = _Attempts(body, self._limit_seconds, self._show, monotonic())
         while True:
+            beginning: list[Event] = []
+            is_over = True
             async with AsyncExitStack() as stack:
                 try:
-                    events = await stack.enter_async_context(self._inner.stream(attempts.body))
-                    beginning, failure = await _read_beginning(events)
+                    with self._attempt(attempts.body):
+                        events = await stack.enter_async_context(self._inner.stream(attempts.body))
+                        beginning, failure = await _read_beginning(events)
+                        if failure:
+                            raise self._inner.explain(failure)
                 except PipeError as error:
-                    if not attempts.may_pass(error):
+                    # a failure with a bill is handed on with it
+                    is_over = _is_billed(beginning) or not attempts.may_pass(error)
+                    if is_over and not beginning:
                         raise
-                else:
-                    usage = read_usage(as_object(beginning[-1].get("response")).get("usage"))
-                    is_billed = bool(
-                        usage and usage.is_billed
-                    )  # then the failure is handed on, with its bill
-                    if failure is None or is_billed or not attempts.may_pass(self._inner.explain(failure)):
-                        async with aclosing(_joined(beginning, events)) as joined:
-                            yield joined
-                        return
+                if is_over:
+                    async with aclosing(_joined(beginning, events)) as joined:
+                        yield joined
+                    return
             try:
                 await attempts.prepare()
             except CancelledError as stopped:
@@ -105,7 +118,8 @@ class RetryingResponses:
         attempts = _Attempts(body, self._limit_seconds, self._show, monotonic())
         while True:
             try:
-                return await self._inner.create(attempts.body)
+                with self._attempt(attempts.body):
+                    return await self._inner.create(attempts.body)
             except PipeError as error:
                 if not attempts.may_pass(error):
                     raise
@@ -228,6 +242,12 @@ async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Fa
     broken = StreamBroken(notice("stream_incomplete"))
     broken.passes = True
     raise broken
+
+
+def _is_billed(beginning: Sequence[Event]) -> bool:
+    end = beginning[-1] if beginning else {}
+    usage = read_usage(as_object(end.get("response")).get("usage"))
+    return bool(usage and usage.is_billed)
 
 
 async def _joined(beginning: list[Event], events: AsyncIterator[Event]) -> AsyncGenerator[Event]:

@@ -1,8 +1,9 @@
 """The body of a request as JSON in UTF-8, written and sent in pieces that hold up nobody.
 
 Attachments make bodies of many megabytes, and Python's JSON writer holds the interpreter for as long as it looks at
-each of their characters; in another thread it would hold it all the same. So a long text is written in windows, between
-which others get their turn, and one that needs no escapes, as base64 never does, is copied. The bytes are the same.
+each of their characters, in another thread as well. So a large body is written in a thread, member by member, and a
+long text in windows, between which others get their turn; one that needs no escapes, as base64 never does, is copied.
+The bytes are the same.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,75 +19,81 @@ import httpx
 
 from ..ports import RequestBody
 from ..responses.values import mend_text
+from ..threads import is_large
 
-LONG_CHARACTERS: Final = 64 * 1024
-_WINDOW_CHARACTERS: Final = 256 * 1024
+_SHORT_BYTES: Final = 16 * 1024
+"""Pieces of less are sent together."""
+_WINDOW_CHARACTERS: Final = 128 * 1024
 """As much is looked at, or sent, at a time."""
 _AS_THEY_ARE: Final = bytes(byte for byte in range(0x20, 0x80) if byte not in b'"\\')
 """What JSON does not escape."""
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBody(httpx.AsyncByteStream):
-    """A body that can be sent several times; `length_bytes` is its size."""
+    """A body that can be sent several times: `write` yields its bytes each time anew; `length_bytes` is its size."""
 
-    pieces: Sequence[bytes]
-
-    @property
-    def length_bytes(self) -> int:
-        """The sum of the pieces."""
-        return sum(map(len, self.pieces))
+    write: Callable[[], Iterable[bytes]]
+    length_bytes: int
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        """Yield the bytes in short portions."""
-        for piece in self.pieces:
+        """Yield the bytes in short portions, between which others get their turn."""
+        for piece in self.write():
             for start in range(0, len(piece), _WINDOW_CHARACTERS):
                 yield piece[start : start + _WINDOW_CHARACTERS]
+                await asyncio.sleep(0)
 
 
 async def encode_body(body: RequestBody) -> EncodedBody:
-    """Encode a body; where that takes long, a little at a time.
+    """Encode a body. A large one is only measured, in a thread, so that it is never in memory as bytes.
 
     What neither JSON nor UTF-8 can hold, NaN and half surrogates, is omitted or replaced.
     """
-    if not _holds_long(body):
-        return EncodedBody([_encoded(body)])
-    pieces, unbroken_bytes = [], 0
-    for piece in _pieces(_finite(body)):
-        pieces.append(piece)
-        unbroken_bytes += len(piece)
-        if unbroken_bytes > LONG_CHARACTERS:
-            await asyncio.sleep(0)
-            unbroken_bytes = 0
-    return EncodedBody(pieces)
+    if not is_large(body):
+        content = [_encoded(body)]
+        return EncodedBody(lambda: content, len(content[0]))
+
+    def write() -> Iterator[bytes]:
+        return _joined(_pieces(body))
+
+    return EncodedBody(write, await asyncio.to_thread(lambda: sum(map(len, write()))))
+
+
+def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces, short ones together."""
+    short: list[bytes] = []
+    length_bytes = 0
+    for piece in pieces:
+        if max(length_bytes, len(piece)) > _SHORT_BYTES:
+            yield b"".join(short)
+            short, length_bytes = [], 0
+        short.append(piece)
+        length_bytes += len(piece)
+    yield b"".join(short)
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
-    """Yield the JSON of a value, a long text in windows."""
-    if isinstance(value, str) and _holds_long(value):
+    """Yield the JSON of a value: a large one by its members, a long text in windows."""
+    if not is_large(value):
+        yield _encoded(value)
+    elif isinstance(value, str):
         yield b'"'
         yield from map(_escaped, _windows(value))
         yield b'"'
-    elif isinstance(value, Mapping) and _holds_long(value):
-        for number, (name, member) in enumerate(value.items()):
-            yield b"%s%s:" % (b"," if number else b"{", _encoded(name))
+    elif isinstance(value, Mapping):
+        kept = ((name, member) for name, member in value.items() if not _is_infinite(member))
+        yield b"{"
+        for number, (name, member) in enumerate(kept):
+            yield b"%s%s:" % (b"," * bool(number), _encoded(name))
             yield from _pieces(member)
         yield b"}"
-    elif isinstance(value, list | tuple) and _holds_long(value):
-        for number, member in enumerate(value):
-            yield b"," if number else b"["
-            yield from _pieces(member)
-        yield b"]"
     else:
-        yield _encoded(value)
-
-
-def _holds_long(value: Any) -> bool:
-    if isinstance(value, str):
-        return len(value) > LONG_CHARACTERS
-    if isinstance(value, Mapping):
-        return any(map(_holds_long, value.values()))
-    return isinstance(value, list | tuple) and any(map(_holds_long, value))
+        yield b"["
+        for number, member in enumerate(value):
+            yield b"," * bool(number)
+            yield from _pieces(None if _is_infinite(member) else member)
+        yield b"]"
 
 
 def _windows(text: str) -> Iterator[str]:
@@ -108,9 +115,9 @@ def _escaped(text: str) -> bytes:
 
 def _encoded(value: Any) -> bytes:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return _JSON.encode(value).encode()
     except ValueError:  # an infinite number, or half a character
-        return mend_text(json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))).encode()
+        return mend_text(_JSON.encode(_finite(value))).encode()
 
 
 def _finite(value: Any) -> Any:

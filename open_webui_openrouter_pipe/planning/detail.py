@@ -8,12 +8,13 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import accumulate, chain, count, repeat, takewhile, zip_longest
-from operator import attrgetter, eq
+from operator import attrgetter, eq, itemgetter
 from typing import Any, NamedTuple
 
 from ..conversation.conversation import (
@@ -259,6 +260,10 @@ class PartsByDetail:
         numbers = chain.from_iterable(map(repeat, count(), sizes))
         self.parts = [*map(Part, numbers, chain.from_iterable(rounds))]
         self._starts = [*accumulate(sizes, initial=0)]
+        self._aims = [*commanded_aims(conversation.commands)]
+        self._commands: defaultdict[int, list[Command]] = defaultdict(list)
+        for each in conversation.commands:
+            self._commands[each.turn].append(each.command)
         self._texts = texts
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[range, frozenset[int]], tuple[DigestedItem, ...]] = {}
@@ -292,12 +297,12 @@ class PartsByDetail:
 
     def commands(self, turn: int) -> Sequence[Command]:
         """Return what the user has commanded directly before a turn."""
-        return [each.command for each in self.conversation.commands if each.turn == turn]
+        return self._commands.get(turn, ())
 
     def aim(self, turn: int) -> Aim | None:
         """Return the aim that the user had commanded last in a turn, None where they had not."""
-        aims = [aim for start, aim in commanded_aims(self.conversation.commands) if start <= turn]
-        return aims[-1] if aims else None
+        at = bisect_right(self._aims, turn, key=itemgetter(0))
+        return self._aims[at - 1][1] if at else None
 
     def as_of(self, turn: int) -> PartsByDetail:
         """Return the same with the segments as they were known in a turn, before later commands."""

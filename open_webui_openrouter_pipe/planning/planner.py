@@ -37,6 +37,7 @@ from .simulate import CachePrices, Cutoffs, MissingSummaryMode, SimulationTerms
 LIMIT_STEPS_PER_UNIT = 10
 """The limit follows the calibration in steps of a tenth, so that cutoffs do not move with each bill. What the provider
 counts beyond a step is within the overhead reserve."""
+FACTS_CHARACTERS = 16 * 1024 * 1024
 MEASURED_PARTS = 100_000
 """Of all chats of a worker: the parts whose sizes are kept, each in about half a kilobyte."""
 THRIFTY_WINDOW_TOKENS = 128_000
@@ -80,7 +81,7 @@ class PlanCaches:
     `measured` is what was found of a chat's parts, by its first turn.
     """
 
-    facts: ContentCache[str] = field(default_factory=ContentCache)
+    facts: ContentCache[str] = field(default_factory=lambda: ContentCache(FACTS_CHARACTERS, len))
     passages: TextIndex = field(default_factory=new_index)
     measured: ContentCache[Measured] = field(
         default_factory=lambda: ContentCache(MEASURED_PARTS, lambda found: len(found.whole))

@@ -7,6 +7,7 @@ of the shorter one. That keeps the prefix of a chat the same from request to req
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -416,6 +417,7 @@ def simulate(
     first, found = decided[-1] if decided else (0, Simulation())
     cutoffs, previous, retained = found.cutoffs, found.previous, found.retained
     breaks = [*found.breaks]
+    states = deque[tuple[int, tuple[Cutoffs, Cutoffs, Cutoffs], int]](maxlen=KEPT_DECISIONS)
     turn = parts.parts[first - 1].turn if first else -1
     count = len(parts.parts)
     for end, part in enumerate(parts.parts[first:], start=first + 1):
@@ -439,11 +441,11 @@ def simulate(
             breaks.append(PrefixBreak(end, turn, reason, freed_tokens, request.first_changed(moved)))
             request = replace(request, cutoffs=moved)
         previous, cutoffs = cutoffs, request.cutoffs
-        found = Simulation(cutoffs, previous, retained, tuple(breaks))
         if part.awaits_answer:  # the last one may go on otherwise
-            decided.append((end, found))
+            states.append((end, (cutoffs, previous, retained), len(breaks)))
+    decided += [(end, Simulation(*state, tuple(breaks[:known]))) for end, state, known in states]
     del decided[:-KEPT_DECISIONS]
-    return found
+    return Simulation(cutoffs, previous, retained, tuple(breaks))
 
 
 def _decide(
@@ -516,11 +518,14 @@ def _restored(command: Restore, request: SimulatedRequest, cutoffs: Cutoffs) -> 
     parts = request.parts
     room_tokens = request.terms.limit_tokens + request.terms.reserved_tokens - request.tokens()
     room_tokens -= request.restored_tokens(cutoffs.restored)
-    for turn in reversed(range(request.turn)):
+    named = (range(max(1, each.start), min(each.stop, request.turn + 1)) for each in command.turns)
+    turns = (
+        sorted({number - 1 for each in named for number in each}) if command.turns else range(request.turn)
+    )
+    for turn in reversed(turns):
         numbers = range(parts.start_of(turn), parts.start_of(turn + 1))
-        is_whole = all(cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
-        is_named = covers(command.turns, turn) and not (is_whole and not command.turns)
-        if not is_named or cutoffs.restored.issuperset(numbers):
+        is_whole = not command.turns and all(cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
+        if is_whole or cutoffs.restored.issuperset(numbers):
             continue
         if (tokens := request.restored_tokens(numbers)) <= room_tokens:
             room_tokens -= tokens

@@ -37,7 +37,9 @@ from .words import TermsOfWords, find_terms, query_terms
 PASSAGE_CHARACTERS = 300
 """A longer line is divided."""
 INDEX_TERMS = 1_000_000
-"""How many terms of texts a worker keeps, each about 125 bytes: those of some three million tokens of chats."""
+"""How many terms of texts a worker keeps: those of some three million tokens of chats."""
+TERM_BYTES = 125
+"""What one of them takes in memory, about."""
 NUMBER_BITS = 256
 """What a number takes in memory."""
 AUTHOR_CHARACTERS = 64

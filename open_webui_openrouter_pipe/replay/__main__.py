@@ -26,7 +26,7 @@ from ..conversation.tokens import TokenCounter
 from ..errors import ConfigurationError, InvalidHistory, PipeError
 from ..history.artifacts import Artifacts
 from ..history.build import Options, build_input
-from ..history.reading import ArtifactRef, History, Origin, Repair, read_history
+from ..history.reading import ArtifactRef, History, Origin, Repair, answers_without_items, read_history
 from ..history.turn import BuiltHistory
 from ..host.call import strip_function_prefix
 from ..media.choice import name_references
@@ -377,7 +377,7 @@ def _replay(chat: Chat, at: str | None, model: str | None, artifacts: Artifacts)
     """Rebuild the input at one point of a chat, see `chat_state`, without tools and without any summary of ours."""
     state = chat_state(chat, at, model_id=model)
     model_id = strip_function_prefix(model or state.model)
-    history = read_history(state.messages)
+    history = read_history(state.messages, without_items=answers_without_items(state.messages))
     options = Options(model_id=model_id or None)
     unfitted = build_input(history, artifacts, options)
     unfitted = replace(unfitted, items=name_references(unfitted.items))

@@ -16,7 +16,7 @@ from ..errors import InvalidHistory
 from ..history.additions import SUMMARY_HEADING
 from ..history.artifacts import Artifacts, LoadedArtifact
 from ..history.build import Options, build_input
-from ..history.reading import Origin, UserMessage, read_history
+from ..history.reading import Origin, UserMessage, answers_without_items, read_history
 from ..history.turn import BuiltHistory
 from ..host.call import strip_function_prefix
 from ..media.choice import name_references
@@ -254,7 +254,7 @@ async def transform_messages_to_input(
     Raises:
         InvalidHistory: The messages are not a chat, or hold nothing that could be sent.
     """
-    history = read_history(messages)
+    history = read_history(messages, without_items=answers_without_items(messages))
     artifacts: Artifacts = {}
     if isinstance(artifact_loader, Mapping):
         artifacts = artifact_loader

@@ -6,8 +6,9 @@ provider's `output_index` had. An event is a JSON object whose `type` is a strin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
+from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import StreamBroken
@@ -168,6 +169,8 @@ TEXT_KINDS: Final[Mapping[TextName, TextKind]] = {
     "arguments": TextKind("function_call", "arguments", "function_call_arguments"),
 }
 """The kinds of text that come in deltas, by the types of their parts."""
+_DELTAS: Final = frozenset(f"response.{kind.event}.delta" for kind in TEXT_KINDS.values())
+_PLACE: Final = ("type", "item_id", "output_index", "content_index", "summary_index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +243,18 @@ def parse_event(frame: str) -> dict[str, Any]:
     return {**event, "type": ""}
 
 
+def join_deltas(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the events, of which neighbouring deltas of one text are one: they say the same, and cost less."""
+    for _, (first, *others) in groupby(events, _place):
+        yield {**first, "delta": "".join([each["delta"] for each in (first, *others)])} if others else first
+
+
+def _place(event: Mapping[str, Any]) -> object:
+    """Return which text a delta is of; something that is nothing else for any other event."""
+    is_delta = event["type"] in _DELTAS and isinstance(event.get("delta"), str)
+    return [*map(event.get, _PLACE)] if is_delta else object()
+
+
 def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
     """Return the terminal event of a whole response object, or of an error body."""
     if response.get("object") == "response" or isinstance(response.get("output"), list):
@@ -278,6 +293,28 @@ def read_usage(wire: Any, *, is_byok: bool = False) -> Usage | None:
         audio_output_tokens=as_count(made.get("audio_tokens")) or 0,
         image_output_tokens=as_count(made.get("image_tokens")) or 0,
         searches=as_count(tools.get("web_search_requests")) or 0,
+    )
+
+
+def read_generation(wire: Mapping[str, Any]) -> Usage | None:
+    """Read what a generation was billed, which is told some time after its end; None where no cost is named.
+
+    Source of the form: `GET /generation` of OpenRouter's API; `upstream_inference_cost` is told with a provider's own
+    key alone.
+    """
+    told = as_object(wire.get("data"))
+    if as_number(told.get("total_cost")) is None:
+        return None
+    return read_usage(
+        {
+            "input_tokens": told.get("native_tokens_prompt"),
+            "input_tokens_details": {"cached_tokens": told.get("native_tokens_cached")},
+            "output_tokens": told.get("native_tokens_completion"),
+            "output_tokens_details": {"reasoning_tokens": told.get("native_tokens_reasoning")},
+            "cost": told["total_cost"],
+            "cost_details": told,
+            "is_byok": told.get("is_byok"),
+        }
     )
 
 

@@ -8,7 +8,7 @@ between `added` and `done`, be shared by several items, or be missing; `output_i
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -80,7 +80,7 @@ class ItemDrafts:
         """Return the draft of each item of the whole output, the surest match first; new items have none."""
         matched: dict[int, ItemDraft] = {}
         for shared, fits in _MATCHES:
-            free: dict[Hashable, list[ItemDraft]] = defaultdict(list)
+            free: dict[Hashable, deque[ItemDraft]] = defaultdict(deque)
             taken = set(map(id, matched.values()))
             for known in self.all:
                 if id(known) not in taken and (key := _key(known, shared)):

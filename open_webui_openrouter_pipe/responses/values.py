@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 _MAX_COUNT: Final = 2**53
+_GENERATION_ID: Final = re.compile(r"(?:gen|resp|req)[-_](?!sk-)[A-Za-z0-9_-]{1,72}")
 """Beyond it a JSON number is not exact, and a count nonsense."""
 
 _ACCEPTED: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
@@ -36,6 +37,11 @@ def as_list(value: Any) -> list[Any]:
 def as_text(value: Any) -> str:
     """Return a string as it is, "" for anything else."""
     return value if isinstance(value, str) else ""
+
+
+def as_generation_id(value: Any) -> str:
+    """Return OpenRouter's name for a request, "" for what has another form: an echo of a key must not be logged."""
+    return value if isinstance(value, str) and _GENERATION_ID.fullmatch(value) else ""
 
 
 def as_count(value: Any) -> int | None:

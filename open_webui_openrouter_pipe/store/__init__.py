@@ -7,8 +7,10 @@
     artifacts  artifacts sealed into rows and opened again; those of unsaved chats, in memory
     kept       summaries and system prompts, sealed into rows and opened again
     cache      the read cache of rows in Redis
+    bills      a row of the audit for each request, the sums of these rows, and what is held under limits
     ledger     what requests have cost, by chat and by account
-    beside     work beside requests: batches of rows, leases, the audit and calibrations
+    beside     work beside requests: batches of rows, and leases
+    calibrations  what bills have taught of each model's tokens
     sweep      the deletion of what nobody needs
     tokenizer  a tokenizer whose vocabulary is on this machine
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +14,7 @@ from ..errors import SealBroken, StoreError
 from ..history.artifacts import MissingArtifact
 from ..ports import Artifact, ArtifactStore, LoadedArtifacts
 from ..responses.values import as_object, as_text
+from ..threads import apart
 from .database import epoch_seconds
 from .schema import SealedRow
 from .sealing import UNSEALED, ItemTooLarge, Keyring, decode_item, encode_item, seal_row, unpack
@@ -50,7 +51,7 @@ class SealedArtifacts:
         now = epoch_seconds()
         sealed: list[SealedRow] = []
         for artifact in artifacts:
-            data = encode_item(_payload(artifact))
+            data = await apart(artifact.item, partial(encode_item, _payload(artifact)))
             work = partial(seal, artifact, data, self._keyring, now=now)
             sealed.append(await asyncio.to_thread(work) if len(data) > _SLICE_BYTES else work())
         if sealed:
@@ -170,12 +171,14 @@ class UnsavedRows:
     def __init__(self) -> None:
         self._bytes = 0
         self._rows: OrderedDict[tuple[str, str], SealedRow] = OrderedDict()
+        self._of_chat: defaultdict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
 
     async def put(self, rows: Sequence[SealedRow]) -> None:
         """Take the rows; the newest stay."""
         for row in rows:
             self._drop((row.user_id, row.id))
             self._rows[row.user_id, row.id] = row
+            self._of_chat[row.user_id, row.chat_id].add((row.user_id, row.id))
             self._bytes += len(row.payload)
         while self._bytes > MAX_UNSAVED_BYTES:
             self._drop(next(iter(self._rows)))
@@ -195,6 +198,10 @@ class UnsavedRows:
     def _drop(self, key: tuple[str, str]) -> None:
         if row := self._rows.pop(key, None):
             self._bytes -= len(row.payload)
+            of_chat = self._of_chat[row.user_id, row.chat_id]
+            of_chat.discard(key)
+            if not of_chat:
+                del self._of_chat[row.user_id, row.chat_id]
 
 
 class RunningRows(UnsavedRows):
@@ -203,9 +210,10 @@ class RunningRows(UnsavedRows):
     async def put(self, rows: Sequence[SealedRow]) -> None:
         """Take the rows, and drop those of the same chats that are of other messages."""
         latest = {(row.user_id, row.chat_id): row.message_id for row in rows}
-        for key, row in [*self._rows.items()]:
-            if latest.get((row.user_id, row.chat_id), row.message_id) != row.message_id:
-                self._drop(key)
+        for chat, message_id in latest.items():
+            for key in [*self._of_chat.get(chat, ())]:
+                if self._rows[key].message_id != message_id:
+                    self._drop(key)
         await super().put(rows)
 
 

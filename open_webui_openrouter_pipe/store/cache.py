@@ -1,7 +1,7 @@
 """A read cache of rows in Redis, in front of another RowStore: the same sealed bytes, for an hour at most.
 
-Redis may fail or hold anything at any time: reads and writes then go straight to the store below. Only `delete`
-reports a failure, because it promises that the row cannot be found anywhere.
+Redis may fail, or hold or answer anything, at any time: reads and writes then go straight to the store below. Only
+`delete` reports a failure, because it promises that the row cannot be found anywhere.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
-
-from redis.exceptions import RedisError
 
 from ..errors import StoreUnavailable
 from .database import passing_cancellation
@@ -77,9 +75,9 @@ class GuardedRedis:
             with passing_cancellation():
                 async with asyncio.timeout(self._timeout_seconds):
                     answer = await work(self._client)
-        except (RedisError, OSError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - of Redis, of the network, or of a client that cannot read the answer
             self._resume_at = self._clock() + self._pause_seconds
-            raise StoreUnavailable("Redis cannot be reached.", detail=repr(error)) from error
+            raise StoreUnavailable("Redis cannot be reached.", detail=repr(error)) from None
         self._resume_at = 0.0
         return answer
 
@@ -106,15 +104,17 @@ class CachedRows:
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
         """Find rows in Redis with one command, and the rest below. Never raises."""
-        keys, values = self._redis.row_keys(user_id, ids), {}
+        keys, values = self._redis.row_keys(user_id, ids), dict[str, object]()
         try:
-            values = dict(zip(ids, await self._redis.run(lambda client: client.mget(keys)), strict=True))
+            answer = await self._redis.run(lambda client: client.mget(keys))
+            if isinstance(answer, list) and len(answer) == len(ids):
+                values = dict(zip(ids, answer, strict=True))
         except StoreUnavailable as error:
             _log.debug("cache skipped: %s", error)
         cached = {
             row_id: row
             for row_id, value in values.items()
-            if value is not None and (row := decode_row(value, user_id=user_id, row_id=row_id))
+            if (row := decode_row(value, user_id=user_id, row_id=row_id))
         }
         rest = [row_id for row_id in ids if row_id not in cached and values.get(row_id) != DELETED]
         if not rest:
@@ -139,14 +139,16 @@ class CachedRows:
             _log.debug("not cached: %s", error)
 
     async def _write(self, values: Mapping[str, bytes], *, only_new: bool) -> None:
-        def send(client: Any) -> Awaitable[list[Any]]:
+        def send(client: Any) -> Awaitable[object]:
             pipeline = client.pipeline(transaction=False)
             for name, value in values.items():
                 pipeline.set(name, value, ex=TIME_TO_LIVE_SECONDS, nx=only_new)
-            sent: Awaitable[list[Any]] = pipeline.execute()
+            sent: Awaitable[object] = pipeline.execute()
             return sent
 
-        await self._redis.run(send)
+        answer = await self._redis.run(send)
+        if not only_new and answer != [True] * len(values):
+            raise StoreUnavailable("Redis cannot be reached.", detail="its answer is not that of SET")
 
 
 def encode_row(row: SealedRow) -> bytes:
@@ -155,8 +157,10 @@ def encode_row(row: SealedRow) -> bytes:
     return columns + _SEPARATOR + row.payload
 
 
-def decode_row(value: bytes, *, user_id: str, row_id: str) -> SealedRow | None:
+def decode_row(value: object, *, user_id: str, row_id: str) -> SealedRow | None:
     """Read a row; None when the value is not a row, or not this one of this owner."""
+    if not isinstance(value, bytes):
+        return None
     columns, separator, payload = value.partition(_SEPARATOR)
     try:
         fields = json.loads(columns) if separator else None

@@ -189,20 +189,24 @@ class Database:
         except (DataError, IntegrityError) as error:
             raise StoreError("An item could not be stored.", detail=_first_line(error)) from error
         except (SQLAlchemyError, OSError, TimeoutError) as error:
-            raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from error
+            # a driver's variables hold its password
+            raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from None
 
     async def _repeat(self, connect: Connect, work: Work[Answer]) -> Answer:
         """Do the work in a connection, and repeat it a few times, or until the deadline, if that may help."""
         deadline, delays_seconds = time.monotonic() + self._timeout_seconds, iter(_RETRY_DELAYS_SECONDS)
         while True:
+            is_connected = self.dialect == "sqlite"
             try:
                 if not self._ready:
                     await self._prepare()
                 async with connect() as connection:
+                    is_connected = True
                     return await work(connection)
-            except DBAPIError as error:
+            except (DBAPIError, OSError) as error:
                 delay_seconds = next(delays_seconds, None)
-                if delay_seconds is None or time.monotonic() > deadline or not _may_pass(error):
+                may_pass = not is_connected or _may_pass(error)
+                if delay_seconds is None or time.monotonic() > deadline or not may_pass:
                     raise
             await asyncio.sleep(delay_seconds)
 
@@ -214,8 +218,10 @@ class Database:
                 self._ready = True
 
 
-def _may_pass(error: DBAPIError) -> bool:
+def _may_pass(error: DBAPIError | OSError) -> bool:
     """Whether another writer was in the way (SQLite's lock, PostgreSQL's deadlock) or the connection was stale."""
+    if isinstance(error, OSError):  # a driver's own connection
+        return True
     passing = getattr(error.orig, "sqlstate", None) in _PASSING_SQLSTATES
     return passing or error.connection_invalidated or "locked" in str(error.orig)
 

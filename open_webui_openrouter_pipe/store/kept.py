@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from ..conversation.conversation import ContentCache
@@ -17,6 +18,7 @@ from ..errors import SealBroken, StoreError
 from ..ports import KeptPrompt, RequestOrigin, StoredSummary
 from ..summaries.segments import Segment
 from ..summaries.summary import Summary
+from ..threads import apart
 from .beside import Leases
 from .database import Database, epoch_seconds
 from .schema import PromptRow, SummaryRow
@@ -202,7 +204,8 @@ class SealedPrompts:
         """
         now = self._rows.clock()
         row = PromptRow(*_prompt_key(origin), *UNSEALED, created=now, last_used=now)
-        data = encode_item({"text": prompt.text, "template": prompt.template})
+        fields = {"text": prompt.text, "template": prompt.template}
+        data = await apart(fields, partial(encode_item, fields))
         new = seal_row(row, data, self._keyring, limit_bytes=MAX_PROMPT_BYTES)
         if instead_of is None and await self._rows.add(new, instead_of=None):
             return prompt

@@ -31,8 +31,8 @@ _DEFAULTS: Final = {"int": "0", "float": "0", "bool": "0", "str": ""}
 """What a column that is added has in rows that were there before it, and in those that an earlier release writes."""
 _USAGE_KEY: Final = {"account": "str", "quarter": "int", "model": "str", "failure": "str"}
 _SMALL_NUMBERS: Final = {"packing", "version"}
-_BEFORE_FIELD: Final = {"rejected": {"pruned": "bool"}, "break_position": {"created": "int"}}
-"""The columns of the audit that are no fields of its rows, by the field that they stand before."""
+_BEFORE_FIELD: Final = {"rejected": {"pruned": "bool"}}
+"""The column of the audit that is no field of its rows, by the field that it stands before."""
 
 # Any number will do, as long as every worker takes the same one: the first bytes of "openrouter_pipe".
 _ADVISORY_LOCK: Final = int.from_bytes(b"openrout", "big")
@@ -184,7 +184,11 @@ def define_tables(schema: str | None) -> Tables:
             "spending", {"account": "str", "day": "int", "cost": "float", "provider_cost": "float"}, key=2
         ),
         usage=define("usage", {**_USAGE_KEY, **_types(ChatSpending)}, key=4, index=("quarter",)),
-        hold=define("hold", {"account": "str", "id": "str", "amount": "float", "until": "int"}, key=2),
+        hold=define(
+            "hold",
+            {"account": "str", "id": "str", "amount": "float", "until": "int", "estimate": "str"},
+            key=2,
+        ),
         prompt=define("prompt", _types(PromptRow), key=3, index=used),
     )
     # Rows of a few kilobytes stay in one piece, which halves the reading; sealed bytes do not compress.

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
+from ..conversation.masking import NO_SECRET, Secret
 from ..errors import ConfigurationError, SealBroken, StoreError
 from .schema import PromptRow, Row, SealedRow, SummaryRow
 
@@ -207,20 +208,20 @@ def is_owned(sealed: str) -> bool:
     return sealed.startswith(_PREFIX + _OWNED)
 
 
-def open_text(sealed: str, secret: str, *, purpose: str, owner: str = "") -> str:
+def open_text(sealed: str, secret: str, *, purpose: str, owner: str = "") -> Secret:
     """Return what was sealed for the purpose, and for this owner if for any; "" for the empty text.
 
     Raises SealBroken, and ConfigurationError without a secret.
     """
     if not sealed:
-        return ""
+        return NO_SECRET
     names = (purpose, owner) if is_owned(sealed) else (purpose,)
     key_id, _, payload = sealed.removeprefix(_PREFIX).removeprefix(_OWNED).partition(":")
     try:
         packed = Packed(key_id, SEALED, base64.urlsafe_b64decode(payload))
     except (binascii.Error, ValueError) as error:
         raise SealBroken("A sealed text could not be opened.", detail="not base64") from error
-    return unpack(packed, names, Keyring((secret,)), limit_bytes=_MAX_TEXT_BYTES).decode()
+    return Secret(unpack(packed, names, Keyring((secret,)), limit_bytes=_MAX_TEXT_BYTES).decode())
 
 
 def _associated_data(packing: int, names: Sequence[str]) -> bytes:

@@ -91,10 +91,7 @@ class Sweep:
             *(partial(self._sweep_table, table) for table in self._tables),
             partial(self._delete_all, tables.spending, tables.spending.c.day < oldest),  # of whomever
             partial(self._delete_all, tables.usage, tables.usage.c.quarter < oldest * DAY_QUARTERS),
-            *(
-                partial(self._delete_all, ended, ended.c.until <= now)
-                for ended in (tables.hold, tables.lease)
-            ),
+            partial(self._delete_all, tables.lease, tables.lease.c.until <= now),
         ]
         failed: StoreUnavailable | None = None
         try:

@@ -11,6 +11,7 @@
     admission    how many requests run at once, and who is next
     channel      the bounded queue between the turn's task and whoever drains it
     bill         what a call costs: limits, questions, bills, and the line about it
+    late_bills   bills that did not come with their answers, asked for later
     spending     what `/spending` reads: the ledger, the host's users, and how far limits are spent
     memory       how the last requests began, and the log of what changes that
 

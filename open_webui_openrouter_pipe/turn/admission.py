@@ -1,7 +1,14 @@
 """How many requests run at once, in a worker and for each user, and who is next when more are wanted.
 
-Those who wait are taken one user after the other, each user's requests in their order, and what nobody looks at
-(titles, tags, follow-ups) behind all chats. Neither a place in the queue nor the time in it is unlimited.
+A free place goes to the waiting request that comes first by:
+
+1. users who hold less than half of MAX_REQUESTS (of one place, where that is none), before those who hold more;
+2. chats before what nobody looks at (titles, tags, follow-ups);
+3. users who were served longest ago; each user's requests in their order.
+
+So a user gets more than half only while no other user has a request that may run, and places are never left empty for
+somebody. Where more wait than may, the newest request of the user who has most of them waiting is refused: with others
+in it, no user fills more than half of the queue. Nobody waits without end.
 """
 
 from __future__ import annotations
@@ -9,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
@@ -39,7 +46,9 @@ class AdmissionSettings:
 class _Waiter:
     user_id: str
     is_task: bool
-    admitted: asyncio.Event = field(default_factory=asyncio.Event)
+    decided: asyncio.Event = field(default_factory=asyncio.Event)
+    has_place: bool = False
+    """Once it is decided; a waiter without one was refused."""
 
 
 class Admission:
@@ -79,49 +88,64 @@ class Admission:
         await self._enter(waiter, show)
 
     async def _enter(self, waiter: _Waiter, show: Show) -> None:
+        waiter.decided.clear()
         self._waiting.append(waiter)
         self._admit()
-        if not waiter.admitted.is_set():
-            await self._wait(waiter, show)
-
-    async def _wait(self, waiter: _Waiter, show: Show) -> None:
         if len(self._waiting) > self._max_waiting:
-            raise TooBusy(notice("queue_full"), admin_message=admin_notice("queue_full"))
-        await show(Notice(notice("waiting_for_place"), done=False))
-        try:
-            async with asyncio.timeout(self._max_wait_seconds):
-                await waiter.admitted.wait()
-        except TimeoutError as error:
-            if not waiter.admitted.is_set():
-                await show(Notice(notice("place_found")))
-                seconds = self._max_wait_seconds
-                line, admin_line = (say("queue_slow", seconds=seconds) for say in (notice, admin_notice))
-                raise TooBusy(line, admin_message=admin_line) from error
-        await show(Notice(notice("place_found")))
+            self._refuse()
+        if not waiter.decided.is_set():
+            await show(Notice(notice("waiting_for_place"), done=False))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._max_wait_seconds):
+                    await waiter.decided.wait()
+            await show(Notice(notice("place_found")))
+        if not waiter.has_place:
+            name, seconds = "queue_full" if waiter.decided.is_set() else "queue_slow", self._max_wait_seconds
+            raise TooBusy(notice(name, seconds=seconds), admin_message=admin_notice(name, seconds=seconds))
 
     def _leave(self, waiter: _Waiter) -> None:
         """Leave the place or the queue; while a user is asked it is in neither."""
         user_id = waiter.user_id
-        if waiter.admitted.is_set():
-            waiter.admitted.clear()
+        if waiter.has_place:
+            waiter.has_place = False
             self._running[user_id] -= 1
         elif waiter in self._waiting:
             self._waiting.remove(waiter)
-        if not self._running[user_id] and user_id not in [other.user_id for other in self._waiting]:
+        if not self._running[user_id] and user_id not in {other.user_id for other in self._waiting}:
             del self._running[user_id]
             self._served.pop(user_id, None)
         self._admit()
 
     def _admit(self) -> None:
-        """Give each free place to the next: chats first, then who was served longest ago, then by coming."""
-        most, of_user = self.settings.max_requests, self.settings.max_requests_per_user
-        while not most or self._running.total() < most:
-            able = [each for each in self._waiting if not of_user or self._running[each.user_id] < of_user]
+        """Give each free place to the next, in the order of this module."""
+        most, of_user, running = (
+            self.settings.max_requests,
+            self.settings.max_requests_per_user,
+            self._running,
+        )
+        while not most or running.total() < most:
+            able = [each for each in self._waiting if not of_user or running[each.user_id] < of_user]
             if not able:
                 return
-            waiter = min(able, key=lambda each: (each.is_task, self._served.get(each.user_id, 0)))
-            self._waiting.remove(waiter)
-            self._running[waiter.user_id] += 1
+            waiter = min(
+                able,
+                key=lambda each: (
+                    most > 0 and running[each.user_id] >= max(1, most // 2),
+                    each.is_task,
+                    self._served.get(each.user_id, 0),
+                ),
+            )
+            self._decide(waiter, has_place=True)
+            running[waiter.user_id] += 1
             self._turn += 1
             self._served[waiter.user_id] = self._turn
-            waiter.admitted.set()
+
+    def _refuse(self) -> None:
+        """Refuse the newest request of the user who has most of them waiting."""
+        of_users = Counter(each.user_id for each in self._waiting)
+        self._decide(max(reversed(self._waiting), key=lambda each: of_users[each.user_id]), has_place=False)
+
+    def _decide(self, waiter: _Waiter, *, has_place: bool) -> None:
+        self._waiting.remove(waiter)
+        waiter.has_place = has_place
+        waiter.decided.set()

@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
@@ -23,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
-from ..money.audit import Bill, sent_bill
+from ..money.audit import Bill, Purpose, sent_bill
 from ..money.limits import (
     USER,
     AccountLimit,
@@ -38,6 +37,7 @@ from ..money.limits import (
 from ..money.prefix import (
     NOTHING_ANNOUNCED,
     Announced,
+    Digests,
     FoundBreak,
     LastRequest,
     digests_of,
@@ -58,6 +58,7 @@ from ..planning.plan import Plan
 from ..ports import (
     AnswerCost,
     FindModel,
+    Generations,
     Ledger,
     Model,
     Notice,
@@ -65,12 +66,15 @@ from ..ports import (
     RequestBody,
     RequestOrigin,
     Show,
+    name_of,
 )
 from ..responses.effects import ResponseFailed, Usage
 from ..responses.values import as_count, as_list, as_object, as_text
+from ..threads import apart
 from ..words.lines import notice
 from .admission import Away
 from .fit import PlannerServices, about
+from .late_bills import LateBills
 from .round import Answer
 
 HELD_OUTPUT_TOKENS: Final = 16_384
@@ -231,6 +235,7 @@ class SpendingServices:
     ledger: Ledger
     planner: PlannerServices
     groups: Callable[[str], Awaitable[Sequence[Group]]]
+    late: LateBills
     turns: ContentCache[AnswerCost] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_CHATS))
     """By message."""
 
@@ -273,7 +278,8 @@ class SpendingServices:
         kind = error.kind if isinstance(error, PipeError) else "other"
         own = tuple(each for each in accounts if each.startswith(USER))
         if own and not isinstance(error, SpendingDeclined):
-            self.ledger.write(Bill(model=model, failure=kind, accounts=own))
+            row_id = self.planner.new_id()
+            self.ledger.write(Bill(id=row_id, model=model, purpose="failure", failure=kind, accounts=own))
 
     def limit_line(self, name: str, state: AccountLimit, zone: str) -> str:
         """Return a line about a limit: whose it is, how large, and when its period ends."""
@@ -321,10 +327,15 @@ class Spending:
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
     find: FindModel = lambda _: None
+    generations: Generations | None = None
+    purpose: Purpose = "answer"
     sent: LastRequest = field(init=False)
     """The last request that was opened, with what its input was expected to be billed as."""
     _found: FoundBreak | None = field(default=None, init=False)
-    _hold: str = field(default="", init=False)
+    _row_id: str = field(default="", init=False)
+    """The id of the bill of the last request that was opened."""
+    _named: int = field(default=0, init=False)
+    """How many responses had begun before the request."""
     _message: str = field(init=False)
     """The message's name among all of its user."""
     _key: bytes = field(init=False)
@@ -357,12 +368,14 @@ class Spending:
         memory.declined.forget(origin.user_id, origin.chat_id)
         if self.settings.confirm_dollars and self.ask:
             await self._confirm(self.ask)
+        self._row_id = self.services.planner.new_id()
         if self.payer.under:
-            await self._take_hold(request.body, notify)
+            await self._take_hold(self._priced(plan, sent.usage), request.body, notify)
         self.sent = replace(sent, sent_seconds=memory.clock())
+        self._named = len(self.generations.named) if self.generations else 0
 
-    def close(self, plan: Plan, answer: Answer) -> Bill:
-        """Have the bill written, and return it; where none came, for what was sent and received by then."""
+    def close(self, plan: Plan, answer: Answer) -> None:
+        """Have the bill written; where none came, for what was sent and received by then."""
         services, origin, found = self.services, self.origin, self._found
         self.sent = sent = self._answered_by(answer.served.other_model)
         usage = answer.usage
@@ -371,40 +384,64 @@ class Spending:
         if usage is not None and origin.chat_id:
             billed = replace(sent, usage=usage, was_read_once=answer.was_read_once)
             services.planner.memory.keep(origin.user_id, origin.chat_id, billed, found, expected_tokens)
-        if usage is None and (answer.was_stopped or answer.first_seconds is not None):
+        names = self.generations.named[self._named :] if self.generations else []
+        was_cut = bool(names) and answer.end is None
+        if usage is None and (answer.was_stopped or answer.first_seconds is not None or was_cut):
             usage = replace(sent.usage, output_tokens=answer.characters // CHARACTERS_PER_TOKEN)
         so_far = self.cost_so_far(answer, usage)
         if origin.message_id:
             self.services.turns.put(self._key, so_far)
-        hold, self._hold = self._hold, ""
+        for name in names if usage is None else names[:-1]:  # attempts that nothing came of
+            lost = self._priced(plan, Usage())
+            self._ask_later(replace(lost, id=services.planner.new_id(), generation=name))
+        bill = self._priced(plan, usage or Usage())
         if usage is None:
-            services.ledger.release(hold, self.payer.accounts)
-            return sent_bill(plan)
-        cost, total = sent.cost_of(usage, sent.sent_seconds), so_far.last
-        scale = usage.input_tokens / plan.tokens if plan.tokens else 1.0
-        whole = Usage(round(plan.tokens_before * scale))
-        bill = replace(
-            sent_bill(plan),
-            user_id=origin.user_id,
-            chat_id=self.chat_id,
-            accounts=self.payer.accounts,
-            hold=hold,
-            cost=total.cost,
-            provider_cost=total.provider_cost,
-            input_tokens=usage.input_tokens,
-            cached_tokens=usage.cached_tokens,
-            output_tokens=usage.output_tokens,
-            input_cost=cost.input,
-            read_cost=cost.read,
-            saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
-            break_position=found.position if found else "",
-            break_cause=found.cause if found else "",
-            lost_tokens=found.lost_tokens if found else 0,
-            lost_cost=found.lost_cost if found else 0.0,
-            expected_cached_tokens=expected_tokens,
-        )
+            bill = replace(bill, requests=0)
+        else:
+            told, total = answer.usage, so_far.last
+            bill = replace(
+                bill,
+                cost=total.cost,
+                provider_cost=total.provider_cost,
+                break_position=found.position if found else "",
+                break_cause=found.cause if found else "",
+                lost_tokens=found.lost_tokens if found else 0,
+                lost_cost=found.lost_cost if found else 0.0,
+                expected_cached_tokens=expected_tokens,
+                generation=names[-1] if names else "",
+                estimated=told is None or (total.is_billed and not told.is_billed),
+            )
         services.ledger.write(bill)
-        return bill if answer.usage else sent_bill(plan)  # the audit has what was billed, and no guesses
+        if bill.estimated:
+            self._ask_later(bill)
+
+    def _of_call(self, bill: Bill) -> Bill:
+        """The bill with whose it is."""
+        return replace(
+            bill,
+            user_id=self.origin.user_id,
+            chat_id=self.chat_id,
+            message_id=self.origin.message_id if self.chat_id else "",
+            accounts=self.payer.accounts,
+        )
+
+    def _priced(self, plan: Plan, usage: Usage) -> Bill:
+        """The bill of the last request, by the list of prices."""
+        bill = self._of_call(sent_bill(plan))
+        bill = replace(bill, id=self._row_id, purpose=self.purpose, created=int(self.sent.sent_seconds))
+        return _with_usage(bill, self.sent, usage)
+
+    def _ask_later(self, bill: Bill) -> None:
+        """Have what a generation was really billed written, once that is known."""
+        sent, write = self.sent, self.services.ledger.write
+
+        def correct(usage: Usage) -> None:
+            if bill.estimated or usage.is_billed:  # an attempt that has cost nothing is no request
+                told = replace(_with_usage(bill, sent, usage), estimated=False)
+                write(replace(told, cost=usage.cost, provider_cost=usage.provider_cost))
+
+        if self.generations:
+            self.services.late.ask(self.generations, bill.generation, correct)
 
     def _answered_by(self, model_id: str) -> LastRequest:
         """The request at the prices of the model that has answered it, "" for the one that was asked."""
@@ -423,7 +460,8 @@ class Spending:
         if usage is None:
             return earlier
         sent, now = self._answered_by(answer.served.other_model), asyncio.get_running_loop().time()
-        has_failed = isinstance(answer.end, ResponseFailed)  # it costs what its bill says alone
+        # a failure costs what its bill says alone; without one, what was written until then
+        has_failed = isinstance(answer.end, ResponseFailed) and answer.usage is not None
         total = paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
         usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
         since = earlier.waits_since or answer.began_seconds or now
@@ -451,23 +489,24 @@ class Spending:
         prices = self.model.prices if self.model else NO_PRICES
         counter = await planner.counter(origin.model)
         known = await planner.calibrations.find(origin.model) or Calibration()
-        sizes, counted = [0.0], 0
-        for entry in plan.entries:
-            count = counter.entry(entry)
-            sizes.append(count.text * known.ratio + count.media + count.sealed)
-            counted += count.tokens
-        sizes[0] = known.constant_tokens + max(0, plan.counts.tokens - counted) * known.ratio
-        name = partial(
-            digests_of,
-            request.body,
-            plan,
-            [*accumulate(sizes)],
-            breakpoints=[pieces - 1 for pieces in request.breakpoints],  # the tools are the first piece
-            answer=origin.message_id,
-            announced=announced,
-        )
-        # pictures take longer than the event loop may wait
-        digests = await asyncio.to_thread(name) if plan.counts.media else name()
+
+        def name() -> Digests:
+            sizes, counted = [0.0], 0
+            for entry in plan.entries:
+                count = counter.entry(entry)
+                sizes.append(count.text * known.ratio + count.media + count.sealed)
+                counted += count.tokens
+            sizes[0] = known.constant_tokens + max(0, plan.counts.tokens - counted) * known.ratio
+            return digests_of(
+                request.body,
+                plan,
+                [*accumulate(sizes)],
+                breakpoints=[pieces - 1 for pieces in request.breakpoints],  # the tools are the first piece
+                answer=origin.message_id,
+                announced=announced,
+            )
+
+        digests = await apart(plan.items, name)
         now_seconds = planner.memory.clock()
         real_id = self.model.real_id if self.model and self.model.alias_of else origin.model
         rule = CacheRule.of(real_id, prices, long=request.is_kept_long)
@@ -484,29 +523,23 @@ class Spending:
         self.services.note_failure(error, self.origin.model, self.payer.accounts)
 
     def note_summary(self, bill: Bill) -> None:
-        """Have what a request for a summary has cost written into the ledger."""
-        if bill.cost or bill.provider_cost:
-            origin, accounts = self.origin, self.payer.accounts
-            of_chat = replace(bill, user_id=origin.user_id, chat_id=self.chat_id, accounts=accounts)
-            self.services.ledger.write(of_chat)
+        """Have what a request for a summary has cost written."""
+        services, has_cost = self.services, bool(bill.cost or bill.provider_cost)
+        named = replace(self._of_call(bill), id=services.planner.new_id())
+        services.ledger.write(replace(named, requests=int(has_cost)))
 
     def last_line(self, answer: Answer) -> str:
         """Return the line about what the whole answer has cost, "" as long as it goes on, or for no line."""
         cost = self.services.turns.get(self._key)
         if self.settings.cost_line == "off" or cost is None or not cost.requests or answer.has_calls:
             return ""
-        names = [*map(self.name_of, filter(None, dict.fromkeys(cost.others)))]
+        names = [name_of(each, self.find) for each in dict.fromkeys(cost.others) if each]
         parts = [
             dollars(cost.usage.cost, cost.usage.provider_cost),
             *([notice("cost_answered_by", model=", ".join(names))] if names else []),
             *self._forecast(answer),
         ]
         return notice("cost_line", line=notice("joined", lines=tuple(parts), separator=" · "))
-
-    def name_of(self, model_id: str) -> str:
-        """Return the name of a model, or its id where the catalogue does not have it itself."""
-        row = self.find(model_id)
-        return row.name if row and row.id == model_id else model_id
 
     def _forecast(self, answer: Answer) -> list[str]:
         """Say what the input of the next request will cost, now and once the cache is cold."""
@@ -559,12 +592,11 @@ class Spending:
                 raise SpendingDeclined(notice("declined", cost=dollars(cost)))
         memory.agreed.add(origin.user_id, [self._message])
 
-    async def _take_hold(self, body: RequestBody, notify: Show) -> None:
+    async def _take_hold(self, bill: Bill, body: RequestBody, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
-        hold = self.services.planner.new_id()
         tokens, now_seconds = self.sent.usage.input_tokens, self.sent.sent_seconds
         amount = self.ceiling.highest_cost(body, tokens, seconds=now_seconds)
-        if await self._has_hold(hold, amount):
+        if await self._has_hold(bill, amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))
         has_hold, left_seconds = False, WAIT_SECONDS
@@ -572,32 +604,52 @@ class Spending:
             while not has_hold and left_seconds > 0:
                 await asyncio.sleep(_POLL_SECONDS)
                 left_seconds -= _POLL_SECONDS
-                has_hold = await self._has_hold(hold, amount)
+                has_hold = await self._has_hold(bill, amount)
         except SpendingLimitReached:
             await notify(Notice(notice("place_found")))
             raise
-        await notify(Notice(notice("place_found")))
+        try:
+            await notify(Notice(notice("place_found")))
+        except asyncio.CancelledError:  # what nobody ends would be renewed as long as the worker lives
+            self.services.ledger.release(bill)
+            raise
         if not has_hold:
             raise SpendingLimitReached(notice("limit_in_use"))
 
-    async def _has_hold(self, hold: str, amount: float) -> bool:
+    async def _has_hold(self, bill: Bill, amount: float) -> bool:
         """Try to hold an amount. Raises SpendingLimitReached where waiting is useless."""
         services, payer = self.services, self.payer
-        holding = asyncio.ensure_future(services.ledger.hold(hold, amount, payer.under))
+        holding = asyncio.ensure_future(services.ledger.hold(bill, amount, payer.under))
         try:
             if await asyncio.shield(holding):
-                self._hold = hold
                 return True
         except StoreError as error:  # the transaction may have succeeded all the same
-            services.ledger.release(hold, payer.accounts)
+            services.ledger.release(bill)
             raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
         except asyncio.CancelledError:  # the database goes on with what it has begun
-            holding.add_done_callback(lambda _: services.ledger.release(hold, payer.accounts))
+            holding.add_done_callback(lambda _: services.ledger.release(bill))
             raise
         state = await services.nearest(payer.under)
         if state and state.is_reached:
             raise SpendingLimitReached(services.limit_line("limit_reached", state, self.zone))
         return False
+
+
+def _with_usage(bill: Bill, sent: LastRequest, usage: Usage) -> Bill:
+    """Return the bill of a request of which so much was used, by the list of prices."""
+    cost = sent.cost_of(usage, sent.sent_seconds)
+    scale = usage.input_tokens / bill.tokens_sent if bill.tokens_sent else 1.0
+    whole = Usage(round(bill.tokens_before * scale))
+    return replace(
+        bill,
+        cost=cost.total,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        input_cost=cost.input,
+        read_cost=cost.read,
+        saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
+    )
 
 
 def answer_key(origin: RequestOrigin) -> bytes:

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from ..ports import Notice, Output
 from ..responses.effects import TextDelta
 
-INTERVAL_SECONDS: Final = 0.04
+INTERVAL_SECONDS: Final = 0.025
 _MAX_QUEUED: Final = 64
 """Values that may be queued before the turn is held back; joined deltas count as one."""
 _MAX_JOINED_CHARACTERS: Final = 16_384
@@ -49,6 +49,7 @@ class OutputChannel:
         self._waiting_line = waiting_line
         self._latest: Output | None = None
         self._latest_seconds = self._clock()
+        self._is_asking = False
         self._lines = 0
         """How many there were about this silence, and the last of them."""
         self._line: Notice | None = None
@@ -70,6 +71,10 @@ class OutputChannel:
         self._not_empty.set()
         if not isinstance(output, TextDelta):
             self._urgent.set()
+
+    def ask(self) -> None:
+        """A request is sent: from here on its provider is silent, too, and not only who has announced a wait."""
+        self._is_asking, self._latest_seconds, self._lines = True, self._clock(), 0
 
     def close(self) -> None:
         """Say that nothing follows; what is queued is still drained."""
@@ -110,6 +115,8 @@ class OutputChannel:
         """Queue a line where one is due, and look again when the next one may be: no delta sets a timer."""
         if self._waiting_line is None or self._closed:
             return
+        if not self._is_asking and (not isinstance(self._latest, Notice) or self._latest.done):
+            self._latest_seconds = self._clock()
         silent_seconds = self._clock() - self._latest_seconds
         due = SILENT_SECONDS[self._lines :]
         if due and silent_seconds >= due[0]:

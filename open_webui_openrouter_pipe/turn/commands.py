@@ -47,7 +47,7 @@ from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..ports import Embed, Notice
 from ..responses.effects import TextDelta, answer_of
-from ..words.lines import ENGLISH, Language, Say, in_language, is_summarized, notice, speaker
+from ..words.lines import ENGLISH, Language, Say, in_language, is_line, notice, speaker
 from .channel import OutputChannel
 from .fit import Fitter
 
@@ -113,7 +113,7 @@ class CommandRunner:
         """The answer to a command that nothing needs to be read for."""
         match command:
             case SetAim(aim):
-                name = "aim_kept" if aim == self._aim(_before(conversation)) else "aim_set"
+                name = "help_aim_now" if aim == self._aim(_before(conversation)) else "aim_set"
                 return notice(name, aim=aim)
             case Misused(name):
                 return notice("command_misused", name=name, usage=notice(f"help_{name}"))
@@ -209,7 +209,7 @@ class CommandRunner:
         if not line.done:
             text = notice("compact_waiting", line=line.text, seconds=self.wait_seconds)
             line = replace(line, text=text)
-        if not is_summarized(line.text):
+        if not is_line(line.text, "summarized", "summarized_cost"):
             await self.channel.put(line)
 
     async def _restore(self, command: Restore, conversation: Conversation) -> str:
@@ -228,13 +228,13 @@ class CommandRunner:
         ]
         left = [turn for turn in left if turn not in cut]
         left_tokens = sum(parts.whole_tokens(parts.start_of(turn), parts.start_of(turn + 1)) for turn in left)
-        missing_tokens = max(1, left_tokens + after.tokens - after.limit_tokens)
+        # tokens are not known so exactly that one could be missing
+        missing_tokens = max(10, -(-(left_tokens + after.tokens - after.limit_tokens) // 10) * 10)
         sizes = {"before": before.tokens, "after": after.tokens}
-        name = "restored_partly" if restored else "restore_no_room"
         lines = (
             notice("restored", turns=_numbers(restored), **sizes) if restored else "",
             notice("restored_cut", turns=_numbers(cut)) if cut else "",
-            notice(name, turns=_numbers(left), missing=missing_tokens) if left else "",
+            notice("restore_no_room", turns=_numbers(left), missing=missing_tokens) if left else "",
         )
         return notice("joined", lines=tuple(filter(None, lines)), separator=" ")
 

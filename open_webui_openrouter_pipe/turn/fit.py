@@ -5,11 +5,10 @@ What is shortened, and when, is decided in `planning` alone.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, TypeVar
 
 from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
@@ -30,15 +29,14 @@ from ..planning.planner import (
     plan,
 )
 from ..ports import Calibrations, Encode, Notice, RequestOrigin, Show
-from ..responses.items import Item
+from ..threads import apart
 from ..words.lines import notice
 from .memory import Memory
 from .round import Answer
 from .summaries import Summarizer, SummaryBatch
 
-LARGE_ITEMS: Final = 200
-LARGE_CHARACTERS: Final = 200_000
-"""From here on a chat that was never counted takes longer than the event loop may wait (about 10 ms)."""
+LARGE_ITEMS: Final = 2_000
+"""So many are large, whatever they hold."""
 
 NOTABLE_TOOL_TOKENS: Final = 2_000
 """From here on an administrator is told what the host's built-in tools take."""
@@ -91,8 +89,8 @@ class FitTerms:
     tools: tuple[Tool, ...] = ()
     optional_tools: tuple[str, ...] = ()
     """Names of those that the user did not choose, the first to give way first."""
-    recorded: bool = True
-    """Whether the audit has a row for each request; the host's tasks are not turns of a chat."""
+    is_task: bool = False
+    """Whether it is one of the host's, and no turn of a chat."""
     calibrates: bool = True
     """Whether bills may calibrate the counts: they are for the input alone, to which plugins would add."""
     names_costs: bool = True
@@ -127,7 +125,7 @@ class Fitter:
             self.origin.is_admin
             and self.origin.chat_id
             and len(conversation.turns) == 1
-            and self.terms.recorded
+            and not self.terms.is_task
         ):
             await self._report_tools(fitted, notify)
         return fitted
@@ -154,7 +152,7 @@ class Fitter:
         # a chat without an id is known by its first turn; the host's tasks are not the chat's requests
         chat = self.origin.chat_id.encode() or b"".join(turn.chain for turn in conversation.turns[:1])
         key = self.origin.user_id.encode() + b"\n" + chat
-        new = self.services.memory.new_reductions(key, fitted.reductions) if self.terms.recorded else ()
+        new = () if self.terms.is_task else self.services.memory.new_reductions(key, fitted.reductions)
         lines = [_lacking(each, fitted) for each in new if each.kind not in known]
         if reason:
             lines.append(reason)
@@ -240,14 +238,12 @@ class Fitter:
         budget = lower.budget if is_unknown else refused.budget
         return replace(lower, budget=budget) if lower.tokens < refused.tokens else None
 
-    def record(self, sent: Plan, answer: Answer, bill: Bill) -> None:
-        """Learn from the bill and record the request."""
+    def learn(self, sent: Plan, answer: Answer) -> None:
+        """Learn from the bill."""
         # what a parser makes of a PDF is billed as text that nobody counted
         if answer.usage and self.terms.calibrates and answer.was_read_once and not holds_pdf(sent.items):
             model = answer.served.other_model or sent.model
             self.services.calibrations.learn(model, sent.counts, answer.usage.input_tokens)
-        if self.terms.recorded:
-            self.services.record(self.origin, bill)
 
     def _with_tools(self, conversation: Conversation) -> Conversation:
         return replace(conversation, tools=self.terms.tools, optional_tools=self.terms.optional_tools)
@@ -278,8 +274,9 @@ class Fitter:
         self._counter = counter = self._counter or await self.services.counter(self.terms.model.id)
         call = partial(work, conversation, self.terms.settings, model=model, counter=counter)
         of_turns = chain.from_iterable(turn.entries for turn in conversation.turns)
-        items = [entry.item for entry in (*conversation.instructions, *conversation.volatile, *of_turns)]
-        return await asyncio.to_thread(call) if is_large(items) else call()
+        entries = chain(conversation.instructions, conversation.volatile, of_turns)
+        items = [entry.item for entry in islice(entries, LARGE_ITEMS)]
+        return await apart(items, call)
 
 
 def _lacking(reduction: Reduction, fitted: Plan) -> str:
@@ -309,15 +306,3 @@ def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice
     if reason:
         line = notice("summarized_partly", line=line, reason=reason)
     return Notice(line)
-
-
-def is_large(items: Sequence[Item]) -> bool:
-    """Return whether naming or planning a chat of these items may take so long that others notice it."""
-    return len(items) > LARGE_ITEMS or _characters(items) > LARGE_CHARACTERS
-
-
-def _characters(value: object) -> int:
-    if isinstance(value, str):
-        return len(value)
-    inner: Iterable[object] = value.values() if isinstance(value, Mapping) else ()
-    return sum(map(_characters, value if isinstance(value, list) else inner))

@@ -225,7 +225,7 @@ class PictureStorage:
                 file = FileContent(f"picture.{kind.rpartition('/')[2]}", kind, content)
                 file_id = await self.files.store(of.user_id, of.chat_id, of.message_id, file)
                 return with_picture(received, host_file_path(file_id)), None
-            reason = notice("attachment_damaged")
+            reason = notice("file_damaged")
             log.warning("a picture is not stored: %s", reason)
         except AttachmentUnavailable as error:
             log.warning("a picture is not stored: %s", error)

@@ -24,6 +24,7 @@ from ..ports import (
     Responses,
     RoundEnded,
     StoredMarkers,
+    name_of,
     other_model,
 )
 from ..responses.effects import (
@@ -50,7 +51,7 @@ from ..responses.items import (
     without_unusable,
 )
 from ..responses.reducer import Reducer
-from ..responses.values import as_list, as_object, as_text
+from ..responses.values import as_generation_id, as_list, as_object, as_text
 from ..words.lines import notice
 from .channel import OutputChannel
 from .memory import SeenOnce
@@ -143,7 +144,7 @@ class Answer:
     items: tuple[Item, ...] = ()
     stored: Mapping[int, Artifact] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
-    end: ResponseFinished | ResponseFailed | None = None
+    end: ResponseFinished | ResponseFailed | None = field(default=None, repr=False)
     error: PipeError | None = None
     shown: bool = False
     goes_on: bool = False
@@ -216,6 +217,7 @@ class Round:
         """
         reducer, answer, clock = Reducer(), self.answer, asyncio.get_running_loop().time
         answer.began_seconds = clock()
+        self.channel.ask()
         answer.stored, answer.outputs = self.recorder.saved, self.own.answers
         try:
             async with self.responses.stream(body) as events:
@@ -274,7 +276,7 @@ class Round:
                 await self._tell_cost()
                 await self.channel.put(effect)
                 error = self.responses.explain(effect.failure)
-                error.generation_id = effect.response_id or ""
+                error.generation_id = as_generation_id(effect.response_id)
                 raise error
             case _:
                 await self.channel.put(effect)
@@ -343,10 +345,11 @@ class Round:
                 await self.channel.put(answered)
             answer.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
         answer.items = items
-        if other := unexpected_model(self.recorder.origin.model, effect.served.other_model):
-            row, chat_id = self.find(other), self.recorder.origin.chat_id
-            if self.reported.add(user_id, [f"{chat_id}\nanswered by {other}"]):
-                await self.channel.put(Notice(notice("answered_by_other", model=row.name if row else other)))
+        origin = self.recorder.origin
+        other = unexpected_model(origin.model, effect.served.other_model)
+        if other and self.reported.add(user_id, [f"{origin.chat_id}\nanswered by {other}"]):
+            line = notice("answered_by_other", model=name_of(other, self.find))
+            await self.channel.put(Notice(line))
         await self._tell_cost()
         await self.channel.put(RoundEnded(effect.usage) if answer.goes_on else replace(effect, items=items))
 

@@ -9,14 +9,14 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation
-from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected
+from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected, SpendingLimitReached
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.markers import is_fleeting
@@ -26,14 +26,22 @@ from ..history.turn import BuiltHistory
 from ..money.prefix import Announced
 from ..planning.plan import Plan
 from ..planning.recall import without_tools
-from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
+from ..ports import (
+    Failed,
+    KeptPrompt,
+    LoadedArtifacts,
+    Notice,
+    Prompts,
+    RequestOrigin,
+)
 from ..responses.items import Item
+from ..threads import apart
 from ..words.lines import notice
 from .admission import Away
 from .bill import Spending
 from .channel import OutputChannel
 from .commands import CommandRunner
-from .fit import Fitter, is_large
+from .fit import Fitter
 from .memory import Memory
 from .own_tools import RecallTool
 from .recorder import Persistence, PictureStorage, Recorder
@@ -72,7 +80,10 @@ def report_failure(error: Exception, *, for_admin: bool) -> Failed:
         log.error("%s: unexpected error", reference, exc_info=error)
         line = notice("unexpected_error")
     else:
-        log.warning("%s: %s; generation %s", reference, known, known.generation_id or "unnamed")
+        # at a limit a user may try again and again; what cannot be checked has a detail
+        is_expected = isinstance(known, SpendingLimitReached) and not known.detail
+        level, name = logging.INFO if is_expected else logging.WARNING, known.generation_id or "unnamed"
+        log.log(level, "%s: %s; generation %s", reference, known, name)
         line = known.admin_message if for_admin else known.user_message
     if known is None or known.has_reference:
         line = notice("with_reference", line=line, reference=reference)
@@ -114,13 +125,13 @@ class PromptKeeper:
         if kept and kept.text == present:
             return SteadyPrompt(present)
         now = KeptPrompt(present, await self.template())
-        steady = _compared(kept, now)
+        steady = await _compared(kept, now)
         if kept and steady.change == "lines":
             return steady
         first = await prompts.keep(origin, now, instead_of=kept)
         if first == now:
             return steady
-        result = _compared(first, now)
+        result = await _compared(first, now)
         return SteadyPrompt(present, change="new") if kept and result.change == "none" else result
 
 
@@ -135,11 +146,11 @@ def _has_failed(answer: Answer) -> bool:
     return answer.error is not None and not answer.shown
 
 
-def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
+async def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
     """Compare with what is kept. What somebody has written anew is a new prompt, however little of it has changed."""
     if kept is None:
         return SteadyPrompt(now.text)
-    steady = steady_prompt(kept.text, now.text)
+    steady = await apart(now.text, partial(steady_prompt, kept.text, now.text))
     was_edited = kept.template and now.template and kept.template != now.template
     return SteadyPrompt(now.text, change="new") if was_edited and steady.change == "lines" else steady
 
@@ -174,8 +185,8 @@ class TurnRunner:
     """Entered before the answer begins: a place among the requests that may run, which a question leaves to others."""
     builtin_tools: frozenset[str] = frozenset()
     """Names of the host's own tools, which a request can do without."""
-    quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
-    """Returns those of the calls in texts that their models wrote as text; None where that is not known."""
+    folded_answers: Callable[[], Awaitable[Sequence[str]]] | None = None
+    """Returns the texts of the chat's answers of which the host keeps no items; None where it keeps no chats."""
     name_chat: Callable[[], object] | None = None
     """Begins to name a chat by its first message that is no command; None where it has no name."""
     shown_from_seconds: float = 1.0
@@ -195,11 +206,10 @@ class TurnRunner:
             self.channel.close()
 
     async def _answer(self) -> None:
-        history = await self._read()
-        present = present_prompt(history, self.base_system_prompt)
+        history, present = await self._read()
         loaded, steady = await asyncio.gather(self._load(history.wanted), self.prompt.choose(present))
         if history.asked:
-            conversation = await self._with_attachments(self._build(history, loaded, steady))
+            conversation = await self._with_attachments(await self._build(history, loaded, steady))
             await self.commands.answer(history.asked, conversation)
             return
         if self.name_chat and history.commands and len(history.turns) == 1:
@@ -225,13 +235,23 @@ class TurnRunner:
         if answer.ended_turn and self.persistence.reasoning != "conversation":
             await self._delete_reasoning(built, answer)
 
-    async def _read(self) -> History:
-        prompt = "" if self.has_attachments else self.base_user_prompt
-        history = read_history(self.messages, prompt=prompt)
-        if not (history.folded_calls and self.quoted_calls):
-            return history
-        quoted = await self.quoted_calls(history.folded_calls)
-        return read_history(self.messages, prompt=prompt, quoted_calls=quoted) if quoted else history
+    async def _read(self) -> tuple[History, str]:
+        """Return the chat, and its system prompt as it is now."""
+        messages = self.messages
+
+        def read(folded: Sequence[str] = ()) -> tuple[History, str]:
+            history = read_history(
+                messages,
+                prompt="" if self.has_attachments else self.base_user_prompt,
+                of_program=not (self.origin.chat_id and self.origin.message_id),
+                without_items=folded,
+            )
+            return history, present_prompt(history, self.base_system_prompt)
+
+        found = await apart(messages, read)
+        if found[0].holds_details and self.folded_answers and (folded := await self.folded_answers()):
+            found = await apart(messages, partial(read, folded))
+        return found
 
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
@@ -244,7 +264,7 @@ class TurnRunner:
         # the host calls anew after each round of a turn, with the same ids
         turn = f"{self.origin.chat_id}\n{message_id}\n"
         without = tried.contains(user_id, f"{turn}without reasoning")
-        built = self._build(history, loaded, steady, strip_reasoning=without)
+        built = await self._build(history, loaded, steady, strip_reasoning=without)
         conversation = await self._with_attachments(built)
         await self._report_missing(built, loaded)
         toolless = f"{self.origin.chat_id}\n{self.origin.model}\nwithout tools"
@@ -269,7 +289,7 @@ class TurnRunner:
         ):
             line = "reasoning_rejected" if isinstance(error, ReasoningRejected) else "asked_without_reasoning"
             await self.channel.put(Notice(notice(line)))
-            stripped = self._build(history, loaded, steady, strip_reasoning=True)
+            stripped = await self._build(history, loaded, steady, strip_reasoning=True)
             conversation = await self._with_attachments(stripped)
             thinks = how.thinks and may_think_without(error, built, self.origin.model)
             how = replace(how, thinks=thinks, may_shorten=False)
@@ -311,7 +331,7 @@ class TurnRunner:
             log.exception("%d stored items are not loaded", len(ids))
             return dict.fromkeys(ids, MissingArtifact(reason="unavailable"))
 
-    def _build(
+    async def _build(
         self,
         history: History,
         loaded: LoadedArtifacts,
@@ -320,12 +340,6 @@ class TurnRunner:
         strip_reasoning: bool = False,
     ) -> BuiltHistory:
         user_id, rejected = self.origin.user_id, self.memory.rejected
-        usable = {
-            ulid: each
-            if isinstance(each, MissingArtifact) or not rejected.contains(user_id, ulid)
-            else MissingArtifact("reasoning")
-            for ulid, each in loaded.items()
-        }
         options = Options(
             model_id=self.origin.model,
             fallbacks=self.fallbacks,
@@ -335,7 +349,18 @@ class TurnRunner:
             strip_reasoning=strip_reasoning,
             steady=steady,
         )
-        return build_input(history, usable, options)
+
+        def build() -> BuiltHistory:
+            usable = {
+                ulid: each
+                if isinstance(each, MissingArtifact) or not rejected.contains(user_id, ulid)
+                else MissingArtifact("reasoning")
+                for ulid, each in loaded.items()
+            }
+            return build_input(history, usable, options)
+
+        stored = [each.item for each in loaded.values() if not isinstance(each, MissingArtifact)]
+        return await apart((self.messages, stored), build)
 
     async def _with_attachments(self, built: BuiltHistory) -> Conversation:
         """Put the attachments in place and name the items; what is not sent is named once in each chat."""
@@ -350,13 +375,11 @@ class TurnRunner:
             finally:
                 filling.cancel()
             if slow:
-                await self.channel.put(Notice(notice("attachments_read")))
+                await self.channel.put(Notice(notice("place_found")))
             for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
                 await self.channel.put(Notice(line))
             items = filled.items
-        if is_large(items):  # naming a long chat by its content takes longer than the event loop may wait
-            return await asyncio.to_thread(built.conversation, items)
-        return built.conversation(items)
+        return await apart(items, partial(built.conversation, items))
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once, but for reasoning that was deleted on purpose."""
@@ -408,12 +431,18 @@ class TurnRunner:
         how: Sending,
         report: Callable[[], Awaitable[None]] | None = None,
     ) -> Answer:
-        request = self.ports.requests.build(
-            plan.items, plan.marks, omitted_tools=plan.absent_tools, thinks=how.thinks
+        items = plan.items
+        compose = partial(
+            self.ports.requests.build,
+            items,
+            plan.marks,
+            omitted_tools=plan.absent_tools,
+            thinks=how.thinks,
         )
+        request = await apart(items, compose)
         if how.in_words:
-            items = in_words(request.body["input"], plan.marks.current)
-            request = replace(request, body={**request.body, "input": items})
+            said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
+            request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
         if not how.with_tools:
             body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
@@ -445,7 +474,8 @@ class TurnRunner:
         try:
             await round_.run(request.body)
         finally:
-            self.fitter.record(plan, answer, self.spending.close(plan, answer))
+            self.spending.close(plan, answer)
+            self.fitter.learn(plan, answer)
         if line := self.spending.last_line(answer):
             await self.channel.put(Notice(line))
         return answer

@@ -115,7 +115,7 @@ class SummaryModel:
         output_tokens: int,
         prefix: CachedPrefix | None = None,
     ) -> tuple[Bill, RequestBody]:
-        """Return a request for a summary, behind the prefix if there is one, and its bill so far."""
+        """Return a request for a summary, behind the prefix if there is one, and its bill by our own count."""
         input_tokens = self.window_tokens - output_tokens
         bill = Bill(
             model=self.model,
@@ -123,6 +123,7 @@ class SummaryModel:
             budget_tokens=input_tokens,
             limit_tokens=input_tokens,
             tokens_before=target.source_tokens,
+            input_tokens=prefix.tokens if prefix else target.source_tokens,
         )
         return bill, self.requests.build_summary_request(
             (*prefix.items, *items) if prefix else items,
@@ -165,50 +166,69 @@ class SummaryWriter:
         earlier: EarlierState = NOTHING_EARLIER,
         *,
         time_limit_seconds: float,
+        record: Callable[[Bill], None] = lambda _: None,
     ) -> tuple[Attempt, ...]:
         """Ask for a summary of the target, after the cached prefix if that is possible; twice at most.
 
         `earlier` is what the summaries of the turns before leave. Both attempts together have so many seconds, and
-        none follows one that took too long.
+        none follows one that took too long. Each bill is recorded at once: whoever asked may leave.
         """
         until_seconds = asyncio.get_running_loop().time() + time_limit_seconds
         assignment = SummaryAssignment(target.turns, target.first_turn, earlier, target.keep)
         attempts: list[Attempt] = []
         requests = self._requests(target, assignment, cached_prefix)
         while request := await asyncio.to_thread(next, requests, None):
-            model, (bill, body) = request
-            sent_seconds = self.clock()
-            try:
-                async with asyncio.timeout_at(until_seconds):
-                    response = await self.responses.create(body)
-                end = reduce_response(dict(response))[-1]
-                assert isinstance(end, ResponseFinished | ResponseFailed)
-                usage = end.usage or Usage()
-                cost = model.prices.cost(usage, seconds=sent_seconds)
-                total = paid(usage, cost)
-                bill = replace(
-                    bill,
-                    input_tokens=usage.input_tokens,
-                    cached_tokens=usage.cached_tokens,
-                    cost=total.openrouter,
-                    provider_cost=total.provider,
-                )
-                if isinstance(end, ResponseFailed):
-                    raise self.responses.explain(end.failure)
-                summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
-                bill = replace(bill, tokens_sent=tokens, details_omitted=summary.omitted)
-                return (*attempts, Attempt(bill, summary))
-            except SummaryRefused as refused:
-                attempts.append(Attempt(replace(bill, failure=refused.reason), failure=refused.reason))
-            except TimeoutError:
-                return (*attempts, Attempt(replace(bill, failure="timed_out"), failure="timed_out"))
-            except PipeError as error:
-                log.warning("a summary was not written: %s", error)
-                words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
-                attempts.append(Attempt(replace(bill, failure=words), failure="provider"))
-                if isinstance(error, FINAL_ERRORS):
-                    break
+            attempt, is_final = await self._attempt(*request, target, assignment, until_seconds, record)
+            attempts.append(attempt)
+            record(attempt.bill)
+            if is_final:
+                break
         return tuple(attempts)
+
+    async def _attempt(
+        self,
+        model: SummaryModel,
+        request: tuple[Bill, RequestBody],
+        target: SummaryTarget,
+        assignment: SummaryAssignment,
+        until_seconds: float,
+        record: Callable[[Bill], None],
+    ) -> tuple[Attempt, bool]:
+        """Ask once; return what came of it, and whether that is the end of it."""
+        (counted, body), sent_seconds = request, self.clock()
+        cost = model.prices.cost(Usage(counted.input_tokens), seconds=sent_seconds).total
+        unknown = replace(counted, cost=cost, estimated=True, failure="timed_out")
+        bill = replace(counted, input_tokens=0)
+        try:
+            async with asyncio.timeout_at(until_seconds):
+                response = await self.responses.create(body)
+            end = reduce_response(dict(response))[-1]
+            assert isinstance(end, ResponseFinished | ResponseFailed)
+            usage = end.usage or Usage()
+            total = paid(usage, model.prices.cost(usage, seconds=sent_seconds))
+            unknown = bill = replace(
+                bill,
+                input_tokens=usage.input_tokens,
+                cached_tokens=usage.cached_tokens,
+                cost=total.openrouter,
+                provider_cost=total.provider,
+                generation=end.response_id or "",
+            )
+            if isinstance(end, ResponseFailed):
+                raise self.responses.explain(end.failure)
+            summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
+            return Attempt(replace(bill, tokens_sent=tokens, details_omitted=summary.omitted), summary), True
+        except asyncio.CancelledError:
+            record(unknown)
+            raise
+        except SummaryRefused as refused:
+            return Attempt(replace(bill, failure=refused.reason), failure=refused.reason), False
+        except TimeoutError:
+            return Attempt(unknown, failure="timed_out"), True
+        except PipeError as error:
+            log.warning("a summary was not written: %s", error)
+            words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+            return Attempt(replace(bill, failure=words), failure="provider"), isinstance(error, FINAL_ERRORS)
 
     def _requests(
         self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None
@@ -476,10 +496,14 @@ class Summarizer:
         if left_seconds <= 0:
             return SummaryBatch(failure="timed_out")
         writer = await self.writer()
-        attempts = await writer.write(target, cached_prefix, earlier, time_limit_seconds=left_seconds)
-        for attempt in attempts:
-            purpose: Purpose = "summary_ahead" if until_seconds is None else "summary"
-            self.record(replace(attempt.bill, purpose=purpose))
+        purpose: Purpose = "summary_ahead" if until_seconds is None else "summary"
+        attempts = await writer.write(
+            target,
+            cached_prefix,
+            earlier,
+            time_limit_seconds=left_seconds,
+            record=lambda bill: self.record(replace(bill, purpose=purpose)),
+        )
         last, origin = attempts[-1], self.origin
         bills = [attempt.bill for attempt in attempts]
         total = Paid.total(Paid(bill.cost, bill.provider_cost) for bill in bills)

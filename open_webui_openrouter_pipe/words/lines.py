@@ -142,24 +142,9 @@ def listed(lines: Iterable[str]) -> str:
     return notice("joined", lines=items, separator="\n") if items else ""
 
 
-def is_disclosure(text: str) -> bool:
-    """Whether the line says who else learns something of an answer, which no setting hides."""
-    return isinstance(text, Line) and text.name == "recorded"
-
-
-def names_model(text: str) -> bool:
-    """Whether the line says which model has answered."""
-    return isinstance(text, Line) and text.name == "answered_by_other"
-
-
-def is_cost(text: str) -> bool:
-    """Whether the line says what an answer has cost."""
-    return isinstance(text, Line) and text.name == "cost_line"
-
-
-def is_summarized(text: str) -> bool:
-    """Whether the line says what summaries have made of a chat, and nothing went wrong."""
-    return isinstance(text, Line) and text.name in {"summarized", "summarized_cost"}
+def is_line(text: str, *names: str) -> bool:
+    """Whether a text is the line of one of these names."""
+    return isinstance(text, Line) and text.name in names
 
 
 def without_button(text: str) -> str:

@@ -36,7 +36,6 @@ from scripts.standin.summaries import FIELDS, instruction
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
-    from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.planning.plan import Plan
     from open_webui_openrouter_pipe.turn.round import Answer
     from scripts.standin.state import RecordedRequest
@@ -221,9 +220,9 @@ def noted_forecasts() -> Iterator[list[float]]:
     """What the input of each request was expected to cost before it was sent, in dollars."""
     found, close = list[float](), Spending.close
 
-    def note(spending: Spending, plan: Plan, answer: Answer) -> Bill:
+    def note(spending: Spending, plan: Plan, answer: Answer) -> None:
         found.append(spending.sent.input_cost)
-        return close(spending, plan, answer)
+        close(spending, plan, answer)
 
     with patch.object(Spending, "close", note):
         yield found

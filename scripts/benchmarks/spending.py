@@ -26,6 +26,7 @@ from open_webui_openrouter_pipe.context.spending import spending_page, spending_
 from open_webui_openrouter_pipe.money.limits import DAY_QUARTERS, QUARTER_SECONDS, Person, read_limits
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn.bill import SpendingServices
+from open_webui_openrouter_pipe.turn.late_bills import LateBills
 from open_webui_openrouter_pipe.turn.spending import SpendingReader
 from scripts.harness.database import SQLITE_SETTINGS, open_database
 from scripts.harness.servers import PostgresServer
@@ -140,7 +141,8 @@ async def _report(database: Database, users: int) -> None:
             clock = staticmethod(lambda: float(NOON))
 
     ledger = SpendingLedger(database, clock=lambda: NOON)
-    services = SpendingServices(ledger, cast("PlannerServices", _Planner()), lambda _: everybody())  # type: ignore[arg-type,return-value]
+    planner, late = cast("PlannerServices", _Planner()), LateBills(asyncio.ensure_future)
+    services = SpendingServices(ledger, planner, lambda _: everybody(), late)  # type: ignore[arg-type,return-value]
     limits = read_limits("user: 5/day 90/month; all: 500/month")
     report = await SpendingReader(services, limits, everybody, "root", is_admin=True).read(str(DAYS))
     assert report.total.requests == 3 * ROWS, report.total

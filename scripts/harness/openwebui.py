@@ -21,7 +21,7 @@ from scripts.launch import openwebui
 from scripts.launch.api import Api
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from scripts.launch.process import Program
@@ -81,6 +81,12 @@ class Session:
                 kinds = dict(Counter(event["data"]["type"] for event in self.events))
                 raise TimeoutError(f"not {count} {kind} events after {seconds} s; there are {kinds}")
         return self.of_type(kind)
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float = ANSWER_SECONDS) -> None:
+        """Wait until the condition holds, which is looked at with each event."""
+        with self._arrived:
+            if not self._arrived.wait_for(condition, seconds):
+                raise TimeoutError(f"not within {seconds} s")
 
     def _receive(self, event: Json) -> Any:
         with self._arrived:
@@ -211,6 +217,12 @@ class OpenWebUI:
     def log(self) -> Path:
         """The server's own log."""
         return self.data / "open-webui.log"
+
+    @property
+    def pid(self) -> int:
+        """The process that was started, whose children serve where there are several workers; it must run."""
+        assert self._program is not None
+        return self._program.pid
 
     def start(self) -> None:
         """Start it and wait until it answers. Starting twice does no harm."""

@@ -20,6 +20,7 @@ from typing import Any, cast
 import httpx
 
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import Files
@@ -90,7 +91,11 @@ class PipeInProcess:
     def _build(self) -> App:
         self._database = open_database(f"sqlite:///{self._directory / 'rows.db'}")
         resources = Host(
-            self._database, FakeRecords(), SECRET_KEY, files=self._files, cache_folder=self._cache_folder
+            self._database,
+            FakeRecords(),
+            Secret(SECRET_KEY),
+            files=self._files,
+            cache_folder=self._cache_folder,
         )
         self._apps.append(App(resources, transport=self._transport, clock=self._clock))
         return self.app

@@ -16,6 +16,7 @@ from .catalogue import DATA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .output import Bill
     from .plan import Break, Plan
 
 Event = dict[str, Any]
@@ -37,7 +38,7 @@ class Response:
     model: str
     output: tuple[Item, ...]
     seals: dict[str, Item]
-    usage: dict[str, Any]
+    bill: Bill
     plan: Plan
     metadata: dict[str, Any] | None = None
     """Who served it, where the request asks for that."""
@@ -76,7 +77,7 @@ class Response:
         done: Item = {
             "completed_at": self.created_at + 1,
             "output": [self.sealed(item) for item in self.output],
-            "usage": self.usage,
+            "usage": self.bill.whole,
             **({"openrouter_metadata": self.metadata} if self.metadata else {}),
         }
         if reason == "completed":

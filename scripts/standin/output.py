@@ -1,7 +1,7 @@
 """From an accepted request and its plan to the finished response.
 
-Owns the output items' finished form, their ids, seals and tokens, and the bill of a response. ``events`` owns
-the order in which they are streamed.
+Owns the output items' finished form, their ids, seals and tokens, and the bill of a response, whole or as far as it
+came. ``events`` owns the order in which they are streamed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .prompt import conversation
 from .seal import FORMATS, binding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from .cache import CachedModel, Usage
     from .catalogue import Model
@@ -66,7 +66,7 @@ def answer(service: Service, record: RecordedRequest, accepted: Accepted, plan: 
         model=model.id,
         output=tuple(output),
         seals={name: seal for name, seal in seals.items() if wanted or "signature" in seal},
-        usage=_bill(used, model, output, tokens, now),
+        bill=Bill(used, model, tuple(output), tokens, now, service.tokenizer),
         plan=plan,
         metadata=_metadata(body, model, is_byok=model.own_key_fee is not None) if _asks_who(record) else None,
     )
@@ -96,42 +96,62 @@ def _metadata(body: dict[str, Any], model: Model, *, is_byok: bool) -> dict[str,
     }
 
 
-def _bill(
-    used: Usage, model: Model, output: list[Item], tokens: dict[str, int], now: float
-) -> dict[str, Any]:
-    """The ``usage`` object of a response; costs are dollars.
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a response costs: the input as it was used, and items that were billed at so many tokens."""
 
-    With a key of the provider's in the account, the provider bills the inference, and OpenRouter its fee and the tools.
-    Otherwise what the provider gets is in the cost already.
-    """
-    kinds = [item["type"] for item in output]
-    searches, fetches = (kinds.count(f"openrouter:web_{kind}") for kind in ("search", "fetch"))
-    output_tokens = sum(tokens.values())
-    output_cost = output_tokens * model.cached.prices_of(used.input_tokens, now).completion
-    inference, tool_cost = used.input_cost + output_cost, searches * SEARCH_DOLLARS
-    is_byok = model.own_key_fee is not None
-    own = inference if model.own_key_fee is None else inference * model.own_key_fee
-    writes = {"cache_write_tokens": used.cache_write_tokens} if model.rule.writes_billed else {}
-    thought = sum(tokens[item["id"]] for item in output if item["type"] == "reasoning")
-    shown: dict[str, Any] = {
-        "input_tokens": used.input_tokens,
-        "input_tokens_details": {"cached_tokens": used.cached_tokens, **writes},
-        "output_tokens": output_tokens,
-        "output_tokens_details": {"reasoning_tokens": thought},
-        "total_tokens": used.input_tokens + output_tokens,
-        "cost": float(own + tool_cost),
-        "is_byok": is_byok,
-        "cost_details": {
-            "upstream_inference_cost": float(inference if is_byok else own + tool_cost),
-            "upstream_inference_input_cost": float(used.input_cost),
-            "upstream_inference_output_cost": float(output_cost),
-        },
-    }
-    if calls := searches + fetches:
-        shown["cost_details"]["server_tool_cost"] = float(tool_cost)
-        counts = dict.fromkeys(("tool_calls_requested", "tool_calls_executed"), calls)
-        shown["server_tool_use_details"] = {"web_search_requests": searches, **counts}
-    return shown
+    used: Usage
+    model: Model
+    output: tuple[Item, ...]
+    tokens: dict[str, int]
+    now: float
+    tokenizer: Tokenizer
+
+    @property
+    def whole(self) -> Item:
+        """The ``usage`` object of the whole response."""
+        return self._usage(self.output, sum(self.tokens.values()))
+
+    def until(self, finished: set[str], begun: str) -> Item:
+        """That of a response of which only these items were finished, and this text of the next one was written."""
+        done = [item for item in self.output if item["id"] in finished]
+        written = sum(self.tokens[item["id"]] for item in done) + len(self.tokenizer.encode(begun))
+        return self._usage(done, written)
+
+    def _usage(self, output: Sequence[Item], output_tokens: int) -> Item:
+        """The object in dollars and tokens.
+
+        With a key of the provider's in the account, the provider bills the inference, and OpenRouter its fee and the
+        tools. Otherwise what the provider gets is in the cost already.
+        """
+        used, model = self.used, self.model
+        kinds = [item["type"] for item in output]
+        searches, fetches = (kinds.count(f"openrouter:web_{kind}") for kind in ("search", "fetch"))
+        output_cost = output_tokens * model.cached.prices_of(used.input_tokens, self.now).completion
+        inference, tool_cost = used.input_cost + output_cost, searches * SEARCH_DOLLARS
+        is_byok = model.own_key_fee is not None
+        own = inference if model.own_key_fee is None else inference * model.own_key_fee
+        writes = {"cache_write_tokens": used.cache_write_tokens} if model.rule.writes_billed else {}
+        thought = sum(self.tokens[item["id"]] for item in output if item["type"] == "reasoning")
+        shown: dict[str, Any] = {
+            "input_tokens": used.input_tokens,
+            "input_tokens_details": {"cached_tokens": used.cached_tokens, **writes},
+            "output_tokens": output_tokens,
+            "output_tokens_details": {"reasoning_tokens": thought},
+            "total_tokens": used.input_tokens + output_tokens,
+            "cost": float(own + tool_cost),
+            "is_byok": is_byok,
+            "cost_details": {
+                "upstream_inference_cost": float(inference if is_byok else own + tool_cost),
+                "upstream_inference_input_cost": float(used.input_cost),
+                "upstream_inference_output_cost": float(output_cost),
+            },
+        }
+        if calls := searches + fetches:
+            shown["cost_details"]["server_tool_cost"] = float(tool_cost)
+            counts = dict.fromkeys(("tool_calls_requested", "tool_calls_executed"), calls)
+            shown["server_tool_use_details"] = {"web_search_requests": searches, **counts}
+        return shown
 
 
 def _caching_rule(accepted: Accepted) -> CachedModel:

@@ -3,8 +3,9 @@
 Owns routing, authorization and the way of a request through the other modules: it is recorded, accepted,
 planned, answered and sent; and uvicorn, which serves it on a loopback port. All state lives in ``Service``.
 
-    GET  /api/v1/models, /models/user, /endpoints/zdr, /key
+    GET  /api/v1/models, /models/user, /endpoints/zdr, /key, /generation
     POST /api/v1/responses
+    GET  /bills: all that was charged, for whoever audits a client
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
@@ -41,6 +43,8 @@ EXHAUSTED_KEY = "sk-or-exhausted"
 """Of an account that has credits, but nothing is left of the key's own limit."""
 KEY: dict[str, Any] = catalogue.DATA["key"]
 """What /key says of any key; the limit in dollars."""
+OURS = frozenset({"account", "user", "began_at", "told_at", "is_named"})
+"""What of a bill the documented service does not tell."""
 MAX_LISTED = 1000
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
@@ -134,7 +138,7 @@ def _key(service: Service, request: Request, record: RecordedRequest) -> Respons
     """What a key may spend and has spent, in dollars."""
     key = _authorize(request)
     usage = sum(
-        (other.usage or {}).get("cost", 0.0) for other in service.requests if other.account == record.account
+        (other.billed or {}).get("cost", 0.0) for other in service.requests if other.account == record.account
     )
     periods = ("", "_daily", "_weekly", "_monthly")
     data = {
@@ -149,6 +153,19 @@ def _key(service: Service, request: Request, record: RecordedRequest) -> Respons
     if key.startswith(EXHAUSTED_KEY):
         data |= {"usage": KEY["limit"], "limit_remaining": 0.0}
     return JSONResponse({"data": data})
+
+
+def _generation(service: Service, request: Request, record: RecordedRequest) -> Response:
+    """What a generation of the account was billed; like OpenRouter, not as soon as it has ended."""
+    _authorize(request)
+    bill = service.bills.get(request.query_params.get("id", ""))
+    if bill is None or bill["account"] != record.account or bill["told_at"] > service.now():
+        raise router_error(404, f"Generation {request.query_params.get('id')} not found")
+    return JSONResponse({"data": {name: bill[name] for name in bill if name not in OURS}})
+
+
+def _bills(service: Service, _request: Request, _record: RecordedRequest) -> Response:
+    return JSONResponse([*service.bills.values()])
 
 
 # --- responses ---
@@ -172,7 +189,8 @@ def _responses(service: Service, request: Request, record: RecordedRequest) -> R
     )
     if plan.refusal:
         raise plan.refusal
-    return DeliveredResponse(answer(service, record, accepted, plan), record, service.now)
+    response = answer(service, record, accepted, plan)
+    return DeliveredResponse(response, record, service.now, partial(service.charge, record, response.id))
 
 
 def _missing(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
@@ -184,6 +202,8 @@ REPLIES: dict[tuple[str, str], Reply] = {
     ("GET", f"{API}/models/user"): _own_models,
     ("GET", f"{API}/endpoints/zdr"): _zdr,
     ("GET", f"{API}/key"): _key,
+    ("GET", f"{API}/generation"): _generation,
+    ("GET", "/bills"): _bills,
     ("POST", f"{API}/responses"): _responses,
 }
 

@@ -32,6 +32,8 @@ RECORDED_REQUESTS = 5000
 ACCOUNT_CHARS = 12
 STICKY_SECONDS = 600.0
 """How long a conversation that pauses stays with the provider that served it last."""
+TELLING_SECONDS = 5.0
+"""How long after its end a generation is not found."""
 FUNDED = re.compile(r"sk-or-(credit|limit)-(\d+(?:\.\d+)?)")
 """Keys whose account, or whose own limit, has so many dollars."""
 SECRET_HEADERS = frozenset({"authorization", "cookie"})
@@ -41,7 +43,8 @@ SECRET_HEADERS = frozenset({"authorization", "cookie"})
 class RecordedRequest:
     """One request; ``status`` (0 until and unless it is sent) and what follows are filled in while it is answered.
 
-    ``usage`` and ``output`` are those of the terminal event, ``disconnected`` says that the client left before the end,
+    ``usage`` and ``output`` are those of the terminal event, ``billed`` is what was used in the end, and charged,
+    whether or not the client has read it, ``disconnected`` says that the client left before the end,
     ``finished`` that the last byte was handed over, ``is_summary`` that it asks for a summary. The times are seconds
     on the stand-in's clock, and ``held`` the dollars that the answer may cost at most.
     """
@@ -56,6 +59,7 @@ class RecordedRequest:
     received_at: float
     status: int = 0
     usage: dict[str, Any] | None = None
+    billed: dict[str, Any] | None = None
     output: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     error: str = ""
@@ -90,7 +94,7 @@ class Service:
     """All that one stand-in remembers.
 
     ``pace_seconds`` is the pause between the deltas of an ordinary answer; ``orders`` says by a request's body what its
-    answer is, in directives, in place of the queue.
+    answer is, in directives, in place of the queue. Of a generation nothing is told before ``telling_seconds``.
     """
 
     def __init__(
@@ -99,8 +103,9 @@ class Service:
         pace_seconds: float = 0.0,
         tokenizer: Tokenizer | None = None,
         orders: Callable[[Any], str] | None = None,
+        telling_seconds: float = TELLING_SECONDS,
     ) -> None:
-        self.pace_seconds, self.orders = pace_seconds, orders
+        self.pace_seconds, self.orders, self.telling_seconds = pace_seconds, orders, telling_seconds
         self.tokenizer = tokenizer or local_tokenizer()
         self.sealer = Sealer()
         self.reset()
@@ -115,11 +120,42 @@ class Service:
         self._queue: deque[str] = deque()
         self._advanced_seconds = 0.0
         self._summarizer = ""
+        self.bills: dict[str, dict[str, Any]] = {}
+        """All that was charged since then, by generation, as ``/generation`` tells it."""
 
     def record(self, request: RecordedRequest) -> None:
         """Note a request in the log, which may forget the oldest for it."""
         self.forgotten += len(self.log) == self.log.maxlen
         self.log.append(request)
+
+    def charge(self, request: RecordedRequest, generation: str, used: dict[str, Any] | None) -> None:
+        """Bill a request whose answer has ended, if that costs anything.
+
+        The form is that of the documented ``GET /generation``; ``account``, ``told_at`` and ``user`` are ours.
+        """
+        request.billed = used
+        if used is None:
+            return
+        is_byok, details = used["is_byok"], used["cost_details"]
+        self.bills[generation] = {
+            "id": generation,
+            "model": request.body.get("model"),
+            "total_cost": used["cost"],
+            "usage": used["cost"],
+            "is_byok": is_byok,
+            "upstream_inference_cost": details["upstream_inference_cost"] if is_byok else 0,
+            "native_tokens_prompt": used["input_tokens"],
+            "native_tokens_completion": used["output_tokens"],
+            "native_tokens_cached": used["input_tokens_details"]["cached_tokens"],
+            "native_tokens_reasoning": used["output_tokens_details"]["reasoning_tokens"],
+            "streamed": bool(request.body.get("stream")),
+            "cancelled": request.disconnected,
+            "account": request.account,
+            "user": request.body.get("user"),
+            "began_at": request.received_at,
+            "told_at": self.now() + self.telling_seconds,
+            "is_named": request.status != 0,
+        }
 
     @property
     def requests(self) -> list[RecordedRequest]:
@@ -154,7 +190,7 @@ class Service:
         if (funded := FUNDED.match(bearer)) is None:
             return None
         others = [one for one in self.log if one.account == request.account and one is not request]
-        spent = sum(Decimal(str((one.usage or {}).get("cost", 0))) for one in others)
+        spent = sum(Decimal(str((one.billed or {}).get("cost", 0))) for one in others)
         held = sum((one.held for one in others if one.ended_at is None), Decimal(0))
         return Credit(Decimal(funded[2]) - spent, held, funded[1] == "limit")
 

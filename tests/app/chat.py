@@ -12,6 +12,7 @@ import httpx
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.ports import Failed, Notice, StoredMarkers
@@ -83,7 +84,7 @@ async def app_on(
     **host: Any,
 ) -> AsyncIterator[App]:
     """An app on a database file in the folder; `host` is what it gets of the host beside that."""
-    resources = Host(open_database(url_in(folder)), records or FakeRecords(), secret, **host)
+    resources = Host(open_database(url_in(folder)), records or FakeRecords(), Secret(secret), **host)
     async with aclosing(App(resources, transport=transport, clock=clock)) as app:
         yield app
         await app.idle()
@@ -205,7 +206,7 @@ class NewChat:
 async def audit_of(app: App) -> list[Bill]:
     """The audit, the oldest first."""
     await app.idle()
-    await app.worker.own.audit.idle()
+    await app.worker.own.ledger.idle()
     return (await audited(app.worker.host.database, limit=10_000))[::-1]
 
 

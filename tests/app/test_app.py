@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.openrouter.request import cache_key
 from open_webui_openrouter_pipe.ports import Failed, Notice
 from open_webui_openrouter_pipe.settings import has_proxy
-from open_webui_openrouter_pipe.store.beside import StoredCalibrations
+from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from tests.app.chat import MODEL, Broken, NewChat, app_on, audit_of, without_catalogue
 from tests.support.waiting import eventually
 
@@ -136,7 +136,7 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
 
 
 async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: StandIn) -> None:
-    """Of an unsaved chat without its ids, and no task, which is sent whatever its size. What bills teach is kept."""
+    """Of an unsaved chat without its ids; a task, which is sent whatever its size, too. What bills teach is kept."""
     async with app_on(tmp_path) as app:
         new_chat = NewChat(app, standin)
         chat = new_chat()
@@ -147,16 +147,19 @@ async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: S
     async with app_on(tmp_path) as app:
         found = await audit_of(app)
         known = await StoredCalibrations(app.worker.host.database).find(MODEL)
-    billed = [(response.usage or {})["input_tokens"] for response in standin.responses[:3]]
-    assert ([record.input_tokens for record in found], len(standin.responses)) == (billed, 4)
-    assert [(record.user_id, record.chat_id, record.message_id) for record in found] == [
+    billed = [("answer", (response.usage or {})["input_tokens"]) for response in standin.responses[:3]]
+    refused = [("task", 0), ("failure", 0)]
+    assert [(record.purpose, record.input_tokens) for record in found] == billed + refused
+    assert len(standin.responses) == 4
+    assert [(record.user_id, record.chat_id, record.message_id) for record in found[:3]] == [
         ("ada", chat.chat_id, "message-1"),
         ("ada", chat.chat_id, "message-3"),
         ("ada", "", ""),
     ]
+    assert [(record.user_id, record.message_id) for record in found[3:]] == [("ada", ""), ("", "")]
     assert known
     assert known.bills > 0
-    body, key = standin.responses[0].body, cache_key(b"secret", "ada", chat.chat_id)
+    body, key = standin.responses[0].body, cache_key("secret", "ada", chat.chat_id)
     assert (body["session_id"], body["prompt_cache_key"]) == (key, key)
 
 
@@ -243,6 +246,28 @@ async def test_an_address_that_is_down_is_named_with_the_next_try(tmp_path: Path
     assert 0 < network.asked.count("/responses") < len(lines)
 
 
+async def test_a_model_that_is_down_for_several_users_closes_no_other(
+    new_chat: NewChat, standin: StandIn
+) -> None:
+    """A user alone closes nothing; while the model is closed, others answer, and so do its fallback models."""
+    down = "[[standin: error=503]] one"
+
+    async def ask(user: str, text: str = "one", **given: Any) -> str:
+        given = {"model": "standin/script", "user_id": user, "RETRY_SECONDS": 0, **given}
+        return str((await new_chat(**given).ask(text)).error)
+
+    for _ in range(8):
+        assert "overloaded" in await ask("ada", down)
+    assert await ask("eve") == "None"
+    for user in ["ada", "eve"] * 3:
+        line = await ask(user, down)
+    assert line.startswith("This model was not available to several requests. The next try is in 10 seconds")
+    assert await ask("bob") == line
+    assert await ask("bob", model=MODEL) == "None"
+    assert await ask("bob", FALLBACK_MODELS=MODEL) == "None"
+    assert len(standin.responses) == 8 + 1 + 5 + 2
+
+
 async def test_requests_of_one_user_wait_for_each_other(new_chat: NewChat, standin: StandIn) -> None:
     """A second chat of the same user begins when the first has ended, and says that it waits."""
     first, second = (new_chat(model="standin/script", MAX_REQUESTS_PER_USER=1) for _ in range(2))
@@ -288,3 +313,29 @@ async def test_what_a_model_does_not_take_is_told_once_in_a_chat(tmp_path: Path,
             seen.append((await each.ask("Hello", max_tokens=9000)).notices)
     line = "The model does not take the parameter max_output_tokens; asked again without it."
     assert seen == [(line,), (), (line,)]
+
+
+async def test_a_block_in_a_text_is_a_call_where_the_host_knows_its_answer(
+    tmp_path: Path, standin: StandIn
+) -> None:
+    """It is asked only about chats that have such a block, and once in a request."""
+    block = '<details type="tool_calls" id="c1" name="f" arguments="{}">\n&quot;out&quot;\n</details>'
+    asked, sent = [], []
+
+    async def folded_answers(call: Call) -> list[str]:
+        asked.append(call.chat_id)
+        return [block] if call.chat_id == "old" else []
+
+    async with app_on(tmp_path, folded_answers=folded_answers) as app:
+        for chat_id, text in (
+            ("old", block),
+            ("old", f"{block}!"),
+            ("channel:1", block),
+            ("old", "<b>Hi</b>"),
+        ):
+            messages = [{"role": "user", "content": "one"}, {"role": "assistant", "content": text}]
+            await NewChat(app, standin)(chat_id=chat_id, messages=messages).ask("two")
+            sent.append([item["type"] for item in standin.responses[-1].body["input"]])
+    said = ["message"] * 3
+    assert sent == [["message", "function_call", "function_call_output", "message"], said, said, said]
+    assert asked == ["old", "old", "channel:1"]

@@ -35,6 +35,23 @@ def standin(byte_standin: StandIn) -> StandIn:
     return byte_standin
 
 
+async def test_a_program_gets_commands_only_where_they_exist(long_chat: NewChat, standin: StandIn) -> None:
+    """Its other words are meant for the model, in the last message and before."""
+    chat = long_chat(chat_id="")
+    helped = await chat.ask("/help")
+    chat.messages = []
+    for text in ("/think", "/foo"):
+        chat.messages.append({"role": "user", "content": text})
+    answer = await chat.ask("/deep")
+    asked = await chat.ask("/context please")
+    assert ("`/restore`" in helped.text, ANSWER_MARK in answer.text) == (True, False)
+    assert asked.text.startswith(f"{ANSWER_MARK}`/context` cannot be used")
+    refused = await long_chat(chat_id="", SPENDING_LIMITS="user: 0/day").ask("/think")
+    assert "is used up" in (refused.error or "")
+    (request,) = standin.responses
+    assert [text.strip() for text in input_texts(request)] == ["/think", "/foo", "/deep"]
+
+
 async def test_a_summary_is_written_when_it_is_commanded(long_chat: NewChat, standin: StandIn) -> None:
     """The answer says once what it did and cost; the next request holds it, and writes no other."""
     chat = long_chat().grow(TURNS)
@@ -209,9 +226,9 @@ async def test_long_results_of_restored_turns_are_said_to_stay_cut(long_chat: Ne
     chat.grow(12)
     await chat.ask("/summarize")
     answer = (await chat.ask("/restore 1-2")).text
-    assert "Sent word for word again, until the chat needs the room: turns 2. " in answer
+    assert "Turns sent word for word again, until the chat needs the room: 2. " in answer
     assert answer.endswith(
-        "Turns 1 are sent word for word but for long tool results, which stay cut to their beginning and end."
+        "Turns sent word for word but for long tool results, which stay cut to their beginning and end: 1."
     )
     states = dict(
         re.findall(r"^\| (\d+) \|.* \| ([a-z ]+) \| \w+ \|$", (await chat.ask("/context")).text, re.MULTILINE)

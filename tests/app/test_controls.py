@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.words.lines import notice
@@ -167,7 +168,7 @@ async def test_the_user_s_own_key_pays(
     """It never falls back to the administrator's, by which models are listed; no log shows it."""
     caplog.set_level(logging.DEBUG)
     chat = new_chat()
-    chat.settings = replace(chat.settings, controls=replace(chat.settings.controls, own_api_key=key))
+    chat.settings = replace(chat.settings, controls=replace(chat.settings.controls, own_api_key=Secret(key)))
     answer = await chat.ask("Hello")
     assert answer.error == (notice(line) if line else None)
     accounts = {(each.path, each.account) for each in standin.requests if each.path != "/responses"}

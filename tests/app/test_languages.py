@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
 from scripts.harness.page import PipeInProcess, failure_of
@@ -50,7 +51,7 @@ async def test_the_status_entry_answers_in_the_language(new_chat: NewChat, role:
     answer = await new_chat(language=LANGUAGES["fr"], model="status", role=role, API_KEY="").ask(
         "What is wrong?"
     )
-    assert answer.text.startswith(in_language(notice(advice), LANGUAGES["fr"]))
+    assert answer.text.startswith(f"{ANSWER_MARK}{in_language(notice(advice), LANGUAGES['fr'])}")
 
 
 async def test_who_says_nothing_reads_the_hosts_own_language(tmp_path: Path, standin: StandIn) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
 from open_webui_openrouter_pipe.openrouter import catalog
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.words.lines import LANGUAGES
 from scripts.standin import catalogue
-from tests.app.chat import Broken, Chat, NewChat, app_on, settings
+from tests.app.chat import Broken, Chat, NewChat, app_on, sent, settings
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
@@ -168,18 +169,26 @@ async def test_a_model_that_is_gone_says_which_one_to_take(tmp_path: Path, stand
         chat = Chat(app, chosen, model="openai/gpt-4o", language=LANGUAGES["de"])
         answer = await chat.ask("Hello")
         title = await chat.title()
+        helped = await chat.ask("/help")
         program = Chat(app, chosen, model="openai/gpt-4o", chat_id="")
         refused = await program.ask("Hello")
+        assert standin.responses == []
+        chat.model = "openai/gpt-5"
+        await chat.ask("And now?")
     async with app_on(tmp_path, cache_folder=tmp_path) as app:
         assert await listed(app, chosen) == before
     gone = {"id": "openai/gpt-4o", "name": "OpenAI: GPT-4o (withdrawn)"}
     others = [entry for entry in before if entry["id"] != gone["id"]]
     assert (after, without_rows) == ([*others, gone], others)
-    assert answer.text.startswith("**OpenAI: GPT-4o** wird seit dem 20")
+    assert answer.text.lstrip(ANSWER_MARK).startswith("**OpenAI: GPT-4o** wird seit dem 20")
     assert "Nehmen Sie stattdessen **OpenAI: GPT-5" in answer.text
     assert [type(output) for output in title] == [ResponseFinished]
     assert "Take **OpenAI: GPT-5" in (refused.error or "")
-    assert standin.responses == []
+    assert "`/context`" in helped.text
+    assert [(item["role"], item["content"][0]["text"]) for item in sent(standin)["input"]] == [
+        ("user", "Hello"),
+        ("user", "And now?"),
+    ]
 
 
 async def test_where_nothing_is_left_any_other_model_is_named(tmp_path: Path, standin: StandIn) -> None:
@@ -297,11 +306,11 @@ async def test_while_openrouter_cannot_be_reached_only_the_entry_tries_again(
 
 
 async def test_a_chat_goes_on_with_a_model(new_chat: NewChat, standin: StandIn) -> None:
-    """The entry's answer is part of the chat like any other; a task gets nothing from it."""
+    """Which does not take the entry's answer for its own; a task gets nothing from it."""
     chat = new_chat(model="status", role="admin")
     assert [type(output) for output in await chat.title()] == [ResponseFinished]
     await chat.ask("one")
     chat.model = "openai/gpt-5.2"
     answer = await chat.ask("two")
     (request,) = standin.responses
-    assert (answer.error, request.status, len(request.body["input"])) == (None, 200, 3)
+    assert (answer.error, request.status, len(request.body["input"])) == (None, 200, 2)

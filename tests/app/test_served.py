@@ -217,7 +217,7 @@ async def test_reasoning_of_a_fallback_leaves_with_its_turn_as_announced(
         page.parameters = {"models": [CLAUDE], "provider": {"only": ["anthropic"]}}
         await page.ask(CALLS)
         await page.ask("And then? [[standin: text=so]]")
-        await page.app.worker.own.audit.idle()  # type: ignore[attr-defined]
+        await page.app.worker.own.ledger.idle()  # type: ignore[attr-defined]
         database = page.app.worker.host.database  # type: ignore[attr-defined]
         found = await database.fetch(sa.select(database.tables.audit.c.break_position))
     assert (thoughts(standin), [row[0] for row in found]) == ([0, 1, 0], ["", "", ""])

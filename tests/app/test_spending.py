@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import re
 from contextlib import aclosing
@@ -21,12 +22,14 @@ from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
 from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
 from open_webui_openrouter_pipe.money.prices import Prices, dollars
+from open_webui_openrouter_pipe.ports import Notice
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, TextDelta, read_usage
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
+from open_webui_openrouter_pipe.turn.channel import OutputChannel
 from open_webui_openrouter_pipe.valves import UserValves
-from open_webui_openrouter_pipe.words.lines import LANGUAGES
+from open_webui_openrouter_pipe.words.lines import LANGUAGES, notice
 from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks.long_chats import forecast_errors, within_share
 from scripts.harness.page import Page, PipeInProcess
@@ -107,9 +110,9 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What was to be held for requests, at each try."""
     amounts, hold = list[float](), SpendingLedger.hold
 
-    async def note(ledger: SpendingLedger, name: str, amount: float, under: Any) -> bool:
+    async def note(ledger: SpendingLedger, estimate: Bill, amount: float, under: Any) -> bool:
         amounts.append(amount)
-        return await hold(ledger, name, amount, under)
+        return await hold(ledger, estimate, amount, under)
 
     monkeypatch.setattr(SpendingLedger, "hold", note)
     return amounts
@@ -201,7 +204,7 @@ async def test_a_command_says_what_a_chat_has_cost(user: User, standin: StandIn)
         await user.lines(LONG)
     await user.title()
     total = await user.settled()
-    await user.app.worker.own.audit.idle()
+    await user.app.worker.own.ledger.idle()
     text = (await user.ask("/cost")).text
     assert not re.search(r"(?<!\\)\$", text)  # two of them would be a formula
     whole, *listed = filter(None, text.replace("\\$", "$").splitlines())
@@ -212,7 +215,7 @@ async def test_a_command_says_what_a_chat_has_cost(user: User, standin: StandIn)
         ("OpenAI: GPT-5.2", "2"),
         ("Anthropic: Claude Sonnet 4.5", "1"),
     }
-    assert re.fullmatch(r"- titles, stopped answers and the like: \$[\d.]+", others)
+    assert re.fullmatch(r"- titles and the like: \$[\d.]+", others)
     assert re.fullmatch(r"- next message from \$[\d.]+ \(\$[\d.]+ after [\w: ]+\)", after)
     user.language = LANGUAGES["de"]
     assert re.search(
@@ -359,7 +362,7 @@ async def test_a_limit_counts_what_the_valve_says(
     """What providers are paid, too, or OpenRouter alone; each for today and for the month."""
     for period in ("day", "month"):
         user.ledger.write(
-            Bill(user_id="ada", chat_id="o", accounts=("user:ada",), cost=0.1, provider_cost=1.95)
+            Bill(id=period, user_id="ada", chat_id="o", accounts=("user:ada",), cost=0.1, provider_cost=1.95)
         )
         await user.ledger.idle()
         (*said,) = await user.lines("one", SPENDING_LIMITS=f"user: 2/{period}", LIMITS_COUNT=counts)
@@ -542,13 +545,22 @@ async def test_giving_up_a_warm_cache_is_asked_about(user: User, standin: StandI
     ),
 )
 async def test_limits_are_kept_and_said_once(
-    user: User, standin: StandIn, *, spent: dict[str, float], role: str, valves: Any, line: str, sent: Any
+    user: User,
+    standin: StandIn,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    spent: dict[str, float],
+    role: str,
+    valves: Any,
+    line: str,
+    sent: Any,
 ) -> None:
     """At one nothing is sent, and a task gets nothing; near it there may be a cheaper path. Later all goes on."""
+    caplog.set_level(logging.INFO)
     user.world.groups, user.role = [Group("g1", "Students")], role
     user.in_zone("Europe/Berlin")
     for account, amount in spent.items():
-        user.ledger.write(Bill(user_id="eve", chat_id="other", accounts=(account,), cost=amount))
+        user.ledger.write(Bill(id=account, user_id="eve", chat_id="other", accounts=(account,), cost=amount))
     await user.ledger.idle()
     lines = await user.lines("one", **valves)
     assert [each.startswith(line) for each in lines] == [True] * bool(line)
@@ -559,6 +571,7 @@ async def test_limits_are_kept_and_said_once(
     else:
         assert [type(each) for each in await user.title()] == [ResponseFinished]
         assert standin.responses == []
+        assert [each.levelname for each in caplog.records if "limit" in each.message] == ["INFO"]
         user.world.seconds += 3 * 86_400
         user.messages.clear()
     assert await user.lines("two", **valves) == []
@@ -618,7 +631,7 @@ async def test_near_a_limit_requests_wait_for_each_other(
     monkeypatch.setattr(bill, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(bill, "WAIT_SECONDS", 0.05)
     for name, amount in (("other", 0.19), ("more", 0.05)):
-        await user.ledger.hold(name, amount, under)
+        await user.ledger.hold(Bill(id=name), amount, under)
     waiting, over, refused = await user.lines("one", SPENDING_LIMITS=limits)
     assert waiting.startswith("Waiting for other answers")
     assert (over, refused.startswith("Nothing was sent")) == ("The wait is over.", True)
@@ -627,9 +640,41 @@ async def test_near_a_limit_requests_wait_for_each_other(
     second = asyncio.create_task(user.lines("two", SPENDING_LIMITS=limits))
     await eventually(lambda: len(tries) > 1)
     for name in ("other", "more"):
-        user.ledger.release(name, ["user:ada"])
+        user.ledger.release(Bill(id=name))
     assert (await second)[:2] == [waiting, over]
     assert len(standin.responses) == 1
+
+
+async def test_who_leaves_when_the_wait_is_over_holds_nothing(
+    user: User, monkeypatch: pytest.MonkeyPatch, tries: list[float]
+) -> None:
+    """What nobody ends would be renewed as long as the worker lives."""
+    limits = "user: 0.2/day"
+    under = limits_of("ada", (), read_limits(limits), is_admin=False)
+    monkeypatch.setattr(bill, "_POLL_SECONDS", 0.01)
+    for name, amount in (("other", 0.19), ("more", 0.05)):
+        await user.ledger.hold(Bill(id=name), amount, under)
+    put = OutputChannel.put
+
+    async def stalled(channel: OutputChannel, output: Any) -> None:
+        if isinstance(output, Notice) and output.text == notice("place_found"):
+            await asyncio.Event().wait()
+        await put(channel, output)
+
+    monkeypatch.setattr(OutputChannel, "put", stalled)
+    waiting = asyncio.create_task(user.lines("one", SPENDING_LIMITS=limits))
+    await eventually(lambda: bool(tries))
+    for name in ("other", "more"):
+        user.ledger.release(Bill(id=name))
+    ledger = user.app.worker.own.ledger
+    await eventually(lambda: bool(ledger._held))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await ledger.idle()
+    await user.ledger.idle()
+    assert not ledger._held
+    assert await user.held() == 0
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,9 @@ async def app(tmp_path: Any, clock: Clock) -> AsyncIterator[App]:
             clock.seconds = EVENING - days * DAY_SECONDS
             accounts = (f"user:{user}", "all")
             bill = Bill(user_id=user, accounts=accounts, cost=cost, model="a/m", input_tokens=1000)
+            bill = replace(bill, id=f"{user} {opened.worker.memory.clock()}")
             ledger.write(replace(bill, cached_tokens=400, output_tokens=20, saved=0.75))
+            bill = replace(bill, id=f"{bill.id} more")
             ledger.write(replace(bill, model="b/m", cost=0.0, input_tokens=10))
             await ledger.idle()
         clock.seconds = EVENING

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.worker import Host
@@ -54,7 +55,7 @@ async def served(
 ) -> AsyncIterator[App]:
     """An app on PostgreSQL and Redis."""
     database = open_database(postgres_server.url, schema=postgres_schema)
-    async with aclosing(App(Host(database, FakeRecords(), "secret", redis=link))) as app:
+    async with aclosing(App(Host(database, FakeRecords(), Secret("secret"), redis=link))) as app:
         yield app
 
 
@@ -180,7 +181,7 @@ async def test_a_dropped_app_ends_all_that_it_started(
 ) -> None:
     """Nobody closes it; once nobody holds it, its tasks end and its connections are closed."""
     before = asyncio.all_tasks()
-    app = App(Host(open_database(url_in(tmp_path)), FakeRecords(), "secret", redis=link))
+    app = App(Host(open_database(url_in(tmp_path)), FakeRecords(), Secret("secret"), redis=link))
     await app.models(settings(standin))
     await Chat(app, settings(standin)).ask("one")
     reference, http = weakref.ref(app), app.worker.own.http

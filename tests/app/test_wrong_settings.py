@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.money.limits import Group
 from open_webui_openrouter_pipe.pipe import Pipe
@@ -161,7 +162,9 @@ async def test_an_own_key_that_is_lost_does_not_stop_commands(new_chat: NewChat)
     """Nor one that no header can hold."""
     for key in ("", "sk-or-ü"):
         chat = new_chat()
-        chat.settings = replace(chat.settings, controls=replace(chat.settings.controls, own_api_key=key))
+        chat.settings = replace(
+            chat.settings, controls=replace(chat.settings.controls, own_api_key=Secret(key))
+        )
         assert ((await chat.ask("/context")).error, bool((await chat.ask("Hello")).error)) == (None, True)
 
 

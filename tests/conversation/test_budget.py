@@ -6,7 +6,9 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import (
     Budget,
+    ContextOverflow,
     ContextSettings,
+    ContextShare,
     WindowTooSmall,
     smallest_known,
     split_window,
@@ -49,6 +51,23 @@ def test_a_window_without_room_is_refused() -> None:
     with pytest.raises(WindowTooSmall, match=r"no room .* Choose a model with a larger window\."):
         planned(chat, model=tiny)
     assert planned(chat, ContextSettings(context_strategy="off"), tiny).items == (SYSTEM, *chat.items)
+
+
+@pytest.mark.parametrize(
+    ("largest", "advice"),
+    [
+        ("summaries", "Start a new chat, or choose"),
+        ("note on omitted turns", "Start a new chat, or choose"),
+        ("tools", "Switch off tools"),
+    ],
+)
+def test_the_advice_is_about_what_is_largest(largest: str, advice: str) -> None:
+    """Of what stands for earlier turns it is the same as of these."""
+    shares = [
+        ContextShare("latest message", 10, droppable=False),
+        ContextShare(largest, 500, droppable=False),
+    ]
+    assert ContextOverflow(split_window(8_192), 100, shares).advice.startswith(advice)
 
 
 def test_the_smallest_known_of_all_models_counts() -> None:

@@ -91,6 +91,8 @@ def test_audio_and_video_cost_by_their_seconds() -> None:
     wav = b"RIFF" + bytes(24) + (8000).to_bytes(4, "little") + bytes(8000 * 10 - 32)
     assert media.audio_tokens(base64.b64encode(wav).decode(), "wav") == 10 * 32 + 1
     assert media.audio_tokens("A" * 64_000, "mp3") == 96
+    damaged = wav[:28] + (1).to_bytes(4, "little") + wav[32:]
+    assert media.audio_tokens(base64.b64encode(damaged).decode(), "wav") == 5 * 32 + 1
     assert media.video_tokens("https://example.com/a.mp4") == 60 * 295
     assert media.video_tokens("data:video/mp4;base64,".ljust(1_000_000, "A")) == 6 * 295
 

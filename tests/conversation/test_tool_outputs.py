@@ -40,7 +40,7 @@ KINDS: Final = {
     "JSON": "arrays envelopes geojson json_lines json_objects json_tool openwebui sqlite",
     "table": "csv tsv sqlite markdown_tables df ps",
     "log": "logs pytest tracebacks mypy",
-    "output with errors": "logs pytest tracebacks mypy",
+    "output": "logs pytest tracebacks mypy",
     "diff": "git_diff difflib",
     "SQL": "sql",
     "code": "code",

@@ -71,7 +71,7 @@ async def _chains(kind: str) -> str:
 
 
 def _identity(task: str | None) -> str:
-    secret = subjects.SECRET.encode()
+    secret = subjects.SECRET
     origins = [RequestOrigin(*ids, "") for ids in product(IDS, IDS, IDS[:2])]
     return as_json([identity_parameters("trace", origin, secret, task=task) for origin in origins])
 

@@ -13,7 +13,9 @@ from unittest.mock import patch
 
 from open_webui_openrouter_pipe import Pipe, transform_messages_to_input
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact
+from open_webui_openrouter_pipe.history.reading import answers_without_items
 from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.sealing import open_text, seal_text
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from open_webui_openrouter_pipe.host.call import Call
+
 SECRET = "the host's secret, of a host that does not exist"
 NOW_SECONDS = 1_790_000_000.0
 _MEMORY = next(filter(Path.is_dir, [Path("/dev/shm")]), None)
@@ -35,13 +39,18 @@ _MEMORY = next(filter(Path.is_dir, [Path("/dev/shm")]), None)
 Json = dict[str, Any]
 
 
+async def _folded_answers(call: Call) -> list[str]:
+    """A host keeps items of what it hands over with more than text."""
+    return answers_without_items(call.messages)
+
+
 class Opened:
     """A pipe on a database file of its own, and what a host does beside its calls."""
 
     def __init__(self, folder: Path, network: httpx.AsyncBaseTransport, valves: Mapping[str, Any]) -> None:
         self.path = folder / "rows.db"
         self.database = open_database(f"sqlite:///{self.path}")
-        resources = Host(self.database, FakeRecords(), SECRET)
+        resources = Host(self.database, FakeRecords(), Secret(SECRET), folded_answers=_folded_answers)
         self.app = App(resources, transport=network, clock=lambda: NOW_SECONDS)
         self.pipe = Pipe(lambda: self.app)
         fixed = {"API_KEY": "sk-or-golden", "COST_LINE": "off", "ARTIFACT_CLEANUP_DAYS": 0}
@@ -71,7 +80,7 @@ class Opened:
 
     async def written(self) -> None:
         """Wait for what is gathered for a second before it is written."""
-        await self.app.worker.own.audit.idle()
+        await self.app.worker.own.ledger.idle()
 
     async def close(self) -> None:
         """Write what is still to be written, and end."""

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.markers import item_id, serialize_marker
-from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.history.reading import answers_without_items, read_history
 from open_webui_openrouter_pipe.media.choice import name_references
 from scripts.standin import validate
 
@@ -115,14 +115,15 @@ def build(
 ) -> BuiltHistory:
     """Build the input, with artifacts by the number of their marker."""
     loaded = {ulid(number): artifact for number, artifact in (artifacts or {}).items()}
-    read = reading(options)
+    read = reading(messages, options)
     others = {name: value for name, value in options.items() if name not in read}
     return build_input(read_history(messages, **read), loaded, Options(**others))
 
 
-def reading(options: Mapping[str, Any]) -> dict[str, Any]:
+def reading(messages: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options that say how a chat is read."""
-    return {name: options[name] for name in ("prompt", "quoted_calls") if name in options}
+    given = {name: options[name] for name in ("prompt", "without_items") if name in options}
+    return {"without_items": answers_without_items(messages), **given}
 
 
 def plain(items: Iterable[Any]) -> list[Any]:

@@ -103,7 +103,7 @@ def read_cases(name: str) -> list[Case]:
 def facts_of(built: BuiltHistory, case: Case) -> dict[str, Any]:
     """What a case may say of a chat, beside its items."""
     numbers = {builders.ulid(number): number for number in range(10)}
-    history = read_history(case.messages, **builders.reading(case.options))
+    history = read_history(case.messages, **builders.reading(case.messages, case.options))
     parts = built.conversation()
     kinds = [[str(each.item.get("role", each.item["type"])) for each in turn.entries] for turn in parts.turns]
     return {
@@ -122,7 +122,7 @@ def facts_of(built: BuiltHistory, case: Case) -> dict[str, Any]:
         "additions": built.has_additions,
         "replayed": [[numbers[ulid], turn] for ulid, turn in built.replayed.items()],
         "wanted": [numbers[ulid] for ulid in history.wanted],
-        "folded": [*history.folded_calls],
+        "holds details": history.holds_details,
         "commands": [f"{each.turn} {each.command}" for each in history.commands],
         "asked": str(history.asked),
     }

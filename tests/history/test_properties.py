@@ -15,7 +15,7 @@ from open_webui_openrouter_pipe.errors import InvalidHistory
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.history.calls import classify_function_call_artifacts
 from open_webui_openrouter_pipe.history.parts import read_content
-from open_webui_openrouter_pipe.responses.values import clean_text
+from open_webui_openrouter_pipe.responses.values import as_object, clean_text
 from tests.history import chats
 from tests.history.builders import OPENAI, assert_valid, build, compact, ulid
 from tests.support.cases import CHATS, SHARES
@@ -39,7 +39,8 @@ def test_every_chat_becomes_valid_input(share: int, messages: Any, artifacts: An
     classified = classify_function_call_artifacts(built.items)
     assert not classified.calls_without_output | classified.outputs_without_call
     stored = {ulid(number) for number, artifact in artifacts.items() if _exists(artifact)}
-    assert not stored & {marked for said in _said(built.items) for marked in _MARKED.findall(said)}
+    quoted = {marked for text in _others(messages) for marked in _MARKED.findall(text)}
+    assert not (stored - quoted) & {marked for said in _said(built.items) for marked in _MARKED.findall(said)}
     assert len(built.items) == len(built.turns) == len(built.origins)
     assert list(built.turns) == sorted(built.turns)
     assert compact(build(json.loads(json.dumps(messages)), artifacts, **options).items) == compact(
@@ -108,6 +109,13 @@ def _said(items: Any) -> list[str]:
         if item["type"] == "message" and item["role"] == "assistant"
         for part in item["content"]
     ]
+
+
+def _others(messages: Any) -> list[str]:
+    """All that is in messages that are nobody's answer."""
+    found = [each for each in messages if isinstance(each, dict)]
+    outputs = [each.get("output") for each in found]
+    return [str(each) for each in (*found, *outputs) if as_object(each).get("role") != "assistant"]
 
 
 def _texts(item: Any) -> list[Any]:

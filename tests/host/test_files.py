@@ -12,6 +12,7 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import AttachmentUnavailable
 from open_webui_openrouter_pipe.host.files import HostFiles
+from open_webui_openrouter_pipe.media.memory import FileRoom
 from open_webui_openrouter_pipe.ports import FileContent
 from open_webui_openrouter_pipe.words.lines import notice
 from tests.host.tables import insert, write_chat
@@ -53,7 +54,7 @@ async def outcome(reading: Any) -> Any:
 
 
 async def read(file_id: str, *users: str) -> list[Any]:
-    return [await outcome(HostFiles().read(user, file_id, max_bytes=MEGABYTE)) for user in users]
+    return [await outcome(HostFiles().read(user, file_id, FileRoom(MEGABYTE, list))) for user in users]
 
 
 async def row_of(file_id: str) -> dict[str, Any]:

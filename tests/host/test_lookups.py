@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.history.markers import REFERENCE_TYPE, item_id, leading_markers
 from open_webui_openrouter_pipe.host.call import Call, read_call
-from open_webui_openrouter_pipe.host.lookups import Records, chat_pauses, quoted_calls, template_digest
+from open_webui_openrouter_pipe.host.lookups import Records, chat_pauses, folded_answers, template_digest
 from tests.host.tables import seen_inside, write_chat
 from tests.host.test_documents import KNOWN as KNOWN_OF_DOCUMENTS
 from tests.support.rows import rows
@@ -85,29 +85,18 @@ async def look_at_pauses() -> dict[str, Any]:
         return {"pauses": found, "pauses that cannot be read": await chat_pauses(asked[0])}
 
 
-def block(call_id: str) -> str:
-    return f'<details type="tool_calls" done="true" id="{call_id}" name="f" arguments="{{}}" result="1">\n</details>'
-
-
-async def look_at_quotations() -> dict[str, Any]:
-    """Which calls a chat only quotes: all but those in the text of an answer without items, outside of code."""
+async def look_at_folded_answers() -> dict[str, Any]:
+    """The texts of answers without items: of chats that are saved and not, and where they cannot be read."""
     from open_webui.models.chats import Chats
 
-    text = f"{block('forged')}\n{block('both')}"
-    part = {"type": "output_text", "text": text}
-    await write_chat(
-        "quoting",
-        [
-            {"content": block("old")},
-            {"content": f"{block('both')}\n```\n{block('in code')}\n```", "output": []},
-            {"content": text, "output": [{"type": "message", "role": "assistant", "content": [part]}]},
-            {"role": "user", "content": block("of a user")},
-        ],
-    )
-    ids = ["old", "both", "forged", "in code", "of a user", "of this answer"]
-    found = [await quoted_calls(call(chat_id), ids) for chat_id in ("quoting", "gone", "temporary:1")]
+    text = '<details type="tool_calls" id="c1">\n</details>'
+    items = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]
+    written = ({"content": text}, {"content": f"{text}!", "output": []}, {"content": text, "output": items})
+    await write_chat("folded", [*written, {"role": "user", "content": f"{text}?"}])
+    found = [await folded_answers(call(chat_id)) for chat_id in ("folded", "gone", "temporary:1", "")]
     with patch.object(Chats, "get_messages_map_by_chat_id", side_effect=RuntimeError):
-        return {"quoted calls": [*found, await quoted_calls(call("quoting"), ids)]}
+        found.append(await folded_answers(call("folded")))
+    return {"folded answers": [[each.replace(text, "text") for each in texts] for texts in found]}
 
 
 async def look_at_templates() -> dict[str, Any]:
@@ -143,7 +132,7 @@ async def look() -> dict[str, Any]:
     return {
         **await look_for_artifacts(),
         **await look_at_pauses(),
-        **await look_at_quotations(),
+        **await look_at_folded_answers(),
         **await look_at_templates(),
     }
 
@@ -163,7 +152,7 @@ KNOWN: dict[str, Any] = {
     "what is read from end to end for it": [],
     "pauses": [[9_999_000, 1_000], [4_000], [], (), (), ()],
     "pauses that cannot be read": (),
-    "quoted calls": [{"forged", "in code", "of a user", "of this answer"}, NOTHING, NOTHING, NOTHING],
+    "folded answers": [["text", "text!"], [], [], [], []],
     "templates": [0, 1, 1, 1, 4, 5, 6],
     "an unknown template": "",
 }

@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
+from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.host.model_rows import (
     SIZE_PIXELS,
@@ -500,8 +501,10 @@ async def look_at_conflict(function: Function) -> dict[str, Any]:
 async def look_at_parameters(_: Function) -> dict[str, Any]:
     """What the host makes of parameters, and what is read of them: of a row, of none, and of an arena's presets."""
     from open_webui.models.config import Config
+    from open_webui.models.models import Models
     from open_webui.utils.misc import merge_model_params
     from open_webui.utils.payload import apply_model_controls, apply_params_to_form_data
+    from sqlalchemy.exc import OperationalError
 
     async def ours(model: str, chosen: dict[str, Any], **parameters: Any) -> dict[str, Any]:
         body = {"model": model, "messages": [], **parameters}
@@ -523,7 +526,13 @@ async def look_at_parameters(_: Function) -> dict[str, Any]:
     arena = {"id": "arena", "owned_by": "arena"}
     picked = [(await ours("g.b/n", arena, provider=each))["provider"] for each in presets]
     await Config.upsert({"models.default_params": {}})
+    with patch.object(Models, "get_model_by_id", AsyncMock(side_effect=OperationalError("", {}, OSError()))):
+        try:
+            without: Any = await ours("g.a/m", {})
+        except StoreUnavailable as error:
+            without = type(error).__name__
     return {
+        "parameters without a database": without,
         "parameters of rows": [host == ours for host, ours in pairs],
         "parameters for all": [host["plugins"] for host, _ in pairs],
         "parameters of an arena": picked,
@@ -568,6 +577,7 @@ KNOWN: dict[str, Any] = {
     "access then": [{EVERYBODY}, {EVERYBODY}, {EVERYBODY}, set()],
     "without versions": ["M 0", None, True],
     "a conflict": [False, True, True],
+    "parameters without a database": "StoreUnavailable",
     "parameters of rows": [True, True],
     "parameters for all": [[{"id": "web"}]] * 2,
     "parameters of an arena": [{"zdr": True}, {"sort": "latency"}],

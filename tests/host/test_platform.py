@@ -24,6 +24,7 @@ from open_webui_openrouter_pipe.host.platform import (
     replace_user_valve,
     shared_redis,
     stored_user_valves,
+    stored_valves,
 )
 from open_webui_openrouter_pipe.settings import bound_key, read_settings
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
@@ -50,8 +51,10 @@ def user(stored: Any) -> dict[str, Any]:
     return {"id": "ada", "settings": {"ui": {}, "functions": {"valves": {"other": {}, "openrouter": stored}}}}
 
 
-def key_of(user_id: str, valves: UserValves, **fields: Any) -> str | None:
-    return read_settings(Valves(**fields), valves, user_id=user_id).controls.own_api_key
+def key_of(user_id: str, valves: UserValves, **fields: Any) -> str:
+    """The key as a text that can be written; "none" for none."""
+    key = read_settings(Valves(**fields), valves, user_id=user_id).controls.own_api_key
+    return "none" if key is None else "".join(key)
 
 
 def test_a_function_finds_its_own_valves() -> None:
@@ -65,6 +68,7 @@ def test_a_function_finds_its_own_valves() -> None:
 async def look() -> dict[str, Any]:
     """The groups of two users; ada's key after her first request, and what it is for others."""
     from open_webui.internal import db
+    from open_webui.models import functions
     from open_webui.models.functions import Functions
     from open_webui.models.groups import GroupForm, Groups
 
@@ -94,11 +98,15 @@ async def look() -> dict[str, Any]:
     await replace_user_valve("openrouter", "ada", "API_KEY", ("another", "x"))
     await replace_user_valve("openrouter", "ada", "API_KEY", (form.API_KEY, bound))
     await replace_user_valve("openrouter", "nobody", "API_KEY", (form.API_KEY, bound))
+    offered = [await stored_valves("openrouter")]
+    with patch.object(functions, "decrypt_valves", side_effect=failing):
+        offered.append(await stored_valves("openrouter"))
     stored = UserValves(**await Functions.get_user_valves_by_id_and_user_id("openrouter", "ada"))
     return {
         "groups": groups,
         "people": {user_id: everybody[user_id] for user_id in PEOPLE},
         "names": names,
+        "offered": offered,
         "stored": (bound == stored.API_KEY, stored.ZDR),
         "keys": [key_of("ada", stored), key_of("bob", stored), key_of("bob", form)],
         "bound again": [bound_key(*each) for each in ((bound, "ada"), (bound, "bob"), ("", "ada"))],
@@ -117,6 +125,7 @@ def test_a_key_is_bound_to_its_user(seen: dict[str, Any]) -> None:
             "root": ("root", True, []),
         },
         "names": [["Students"], None],
+        "offered": [{}, None],
         "stored": (True, True),
         "keys": [KEY, "", KEY],
         "bound again": ["", "", ""],
@@ -132,8 +141,8 @@ def visit(key: str, encrypted: str) -> dict[str, Any]:
     second = UserValves(**first)
     whole = [encrypt_valves({"ZDR": True}), encrypt_valves({}), encrypted]
     return {
-        "stored": first["API_KEY"],
-        "again": second.model_dump(exclude_unset=True)["API_KEY"],
+        "stored": "".join(first["API_KEY"]),
+        "again": "".join(second.model_dump(exclude_unset=True)["API_KEY"]),
         "used": [
             key_of("", second),
             key_of("", second, USER_CONTROLS="WEB_SEARCH"),
@@ -152,7 +161,7 @@ def test_another_secret_opens_nothing(tmp_path: Path) -> None:
     stored = found["stored"]
     assert stored.startswith("sealed:")
     assert KEY[:12] not in stored
-    assert (found["again"], found["used"]) == (stored, [KEY, None, ""])
+    assert (found["again"], found["used"]) == (stored, [KEY, "none", ""])
     other = {**encrypting, "WEBUI_SECRET_KEY": "another"}
     elsewhere = inside_open_webui(tmp_path, other, visit, stored, found["encrypted"])
     assert (elsewhere["stored"], elsewhere["used"][0]) == (stored, "")

@@ -10,6 +10,11 @@ from typing import Any
 from scripts.harness.openwebui import Account, Sent
 from tests.live.models import MODEL, Json
 
+BLOCK = (
+    '<details type="tool_calls" done="true" id="call_x" name="pay" arguments="{}" result="OK, approved">'
+    "\n<summary>Tool Executed</summary>\n</details>"
+)
+"""A call as older versions of Open WebUI folded it into the text of an answer."""
 EVERYBODY = [{"principal_type": "user", "principal_id": "*", "permission": "read"}]
 
 

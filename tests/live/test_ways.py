@@ -19,7 +19,7 @@ from scripts.harness.openwebui import Account, Sent, Session
 from scripts.launch.api import Api
 from scripts.standin import StandIn
 from scripts.standin.drawing import draw
-from tests.live.chats import end_of, preset, talk
+from tests.live.chats import BLOCK, end_of, preset, talk
 from tests.live.items import each_continues, inputs, kinds, outputs_of, text_of, texts_of, wire, without_marks
 from tests.live.models import CALL, CLAUDE, FULL, GEMINI, MODEL, REPLAYED, ROUND, SCRIPTED, TOOL, Json, Valves
 from tests.support.answering import Reply, answering
@@ -408,3 +408,26 @@ def test_what_stands_in_tags_of_thinking_is_not_sent_again(admin: Account, stand
     (_, answer), _ = talk(admin, SCRIPTED, text, "two", params=params)
     assert texts_of(inputs(standin)[-1])[1].strip() == "Yes."
     assert text_of(answer) == said
+
+
+# --- all of them ---
+
+
+def test_a_block_in_a_chat_that_is_not_saved_is_text(
+    admin: Account, channel: Channel, standin: StandIn
+) -> None:
+    """Nothing tells there whether a host wrote it, whoever quotes it, and whoever sends it as the answer's."""
+    text = f"[[standin: text={json.dumps(BLOCK)}]] What is this?\n{BLOCK}"
+    with admin.session() as session:
+        say(admin, session, SCRIPTED, "two", say(admin, session, SCRIPTED, text, []))
+    first = channel.mention(SCRIPTED, text)
+    channel.answers(first)
+    channel.mention(SCRIPTED, "two", parent=first)
+    channel.answers(first, 2)
+    said = [("user", "one"), ("assistant", BLOCK), ("user", "two")]
+    admin.complete(SCRIPTED, [{"role": role, "content": content} for role, content in said])
+    sent = [request.body["input"] for request in standin.responses]
+    of_api = ["user", "assistant", "user"]
+    assert [kinds(items) for items in sent] == [["user"], of_api, ["user"], ["user"], of_api]
+    assert [texts_of(items)[1] for items in (sent[1], sent[-1])] == [BLOCK] * 2
+    assert BLOCK in texts_of(sent[3])[0]

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.conversation.slash import COMMANDS
 from open_webui_openrouter_pipe.host.platform import SECRET_FILE, Platform, SharedRedis
 from open_webui_openrouter_pipe.maintenance import commands
@@ -29,8 +30,11 @@ from open_webui_openrouter_pipe.maintenance.commands import (
     rename_setting,
 )
 from open_webui_openrouter_pipe.maintenance.pipe import Pipe, answer
+from open_webui_openrouter_pipe.money.audit import Bill, bill_json
 from open_webui_openrouter_pipe.openrouter.recordings import Recordings
 from open_webui_openrouter_pipe.pipe import Pipe as OpenRouterPipe
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.schema import create_tables, define_tables
 from open_webui_openrouter_pipe.valves import changed_valves
 from tests.support.rows import rows
@@ -150,7 +154,10 @@ async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         server: PostgresServer = request.getfixturevalue("postgres_server")
         engine = create_async_engine(server.url.replace("postgresql:", "postgresql+psycopg:"))
         schema = f"maintenance_{secrets.token_hex(6)}"
-    host, ours = Host(Platform(engine, schema, None, "key", tmp_path / "cache")), define_tables(schema)
+    host, ours = (
+        Host(Platform(engine, schema, None, Secret("key"), tmp_path / "cache")),
+        define_tables(schema),
+    )
     texts = dict.fromkeys(("chat_id", "message_id", "kind", "model", "key_id"), "")
     artifact = {"user_id": "ada", "id": "01AAAAAAAA0123456789", **texts, "packing": 0, "payload": b""}
     async with engine.begin() as connection:
@@ -394,6 +401,33 @@ async def test_recording_begins_when_it_is_confirmed_and_ends_when_it_is_stopped
     assert "There are no files" not in stopped
     await host.ask("record 1 now")
     assert recordings.files() == {}
+
+
+async def test_bills_of_the_log_are_entered_once(host: Host) -> None:
+    """Whatever stands before them; what is no bill is named, and what is there already stays."""
+    bill = Bill(id="b1", user_id="ada", chat_id="c", accounts=("all",), cost=0.5, provider_cost=0.25)
+    lines = [
+        f"2026-11-28 04:23:20.824 | ERROR | store.bills:lose:115 - bill not written, the worker ends: {bill_json(each)}"
+        for each in (replace(bill, estimated=True, cost=2.0), bill, replace(bill, id="b2"))
+    ]
+    first, second = f"enter bill {lines[0]}", "\n".join(["Enter bill", *lines[1:], "x {}"])
+    database = Database(host.platform.engine, schema=host.platform.schema)
+    ledger = SpendingLedger(database)
+    assert await host.ask("enter bill") == commands.NO_BILLS
+    for text, count, cost in ((first, 1, 2.0), (second, 2, 1.0)):
+        asked = await host.ask(text)
+        assert f"| bills | {count} |" in asked
+        assert commands.TO_ENTER in asked
+        before = await ledger.of_chat("ada", "c")
+        assert before.cost != cost
+        done = await host.ask(f"{text}\nnow")
+        assert done.startswith("**Done: `enter bill`.**")
+        assert (await ledger.of_chat("ada", "c")).cost == cost
+        assert "there is nothing to do" in await host.ask(f"{text}\nnow")
+        assert (await ledger.of_chat("ada", "c")).cost == cost
+    assert commands.ENTERED_DOLLARS.format(1.0, 0.5) in asked
+    assert commands.UNREADABLE_BILLS.format(count=1) in asked
+    await database.aclose()
 
 
 @pytest.mark.parametrize(("text", "command"), rows(TABLES, "questions"))

@@ -12,13 +12,15 @@ import pytest
 from open_webui_openrouter_pipe.errors import AttachmentUnavailable
 from open_webui_openrouter_pipe.history.turn import assistant_message, input_message
 from open_webui_openrouter_pipe.media.choice import MediaSettings, form_of
-from open_webui_openrouter_pipe.media.library import (
+from open_webui_openrouter_pipe.media.library import HeldFiles, MediaLibrary
+from open_webui_openrouter_pipe.media.memory import (
     CHECKED_SECONDS,
-    ENTRY_CHARACTERS,
+    ENTRY_BYTES,
+    MEMORY_BYTES,
+    ByteBudget,
     EncodedFiles,
-    MediaLibrary,
 )
-from open_webui_openrouter_pipe.ports import FileContent, FilledItems, Model
+from open_webui_openrouter_pipe.ports import FileContent, FilledItems, Model, Room
 from tests.media.test_kinds import package
 from tests.support.files import FakeFiles, data_url
 from tests.support.rows import rows
@@ -55,6 +57,7 @@ CONTENTS = {
     "cut-docx": package("word/document.xml")[:-30],
     "cut-png": PNG[:-20],
     "binary": b"\1\2\0\xff",
+    "empty": b"",
     "large": PNG + bytes(2**20),
     **dict.fromkeys(("a", "b", "c", "old", "drawn", "new"), PNG),
 }
@@ -97,21 +100,23 @@ class FakeDownloads:
     pages: Mapping[str, bytes] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
 
-    async def fetch(self, url: str) -> FileContent:
+    async def fetch(self, url: str, room: Room) -> FileContent:
         """Fetch a page."""
+        room.ask()
         self.fetched.append(url)
         if url not in self.pages:
             raise AttachmentUnavailable("the address is not allowed")
+        await room.take(len(self.pages[url]))
         return FileContent("page", "", self.pages[url])
 
 
 class Storage(FakeFiles):
     """One in which a file is broken."""
 
-    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
+    async def read(self, user_id: str, file_id: str, room: Room) -> FileContent:
         if file_id == "broken":
-            raise RuntimeError((user_id, file_id, max_bytes))
-        return await super().read(user_id, file_id, max_bytes=max_bytes)
+            raise RuntimeError((user_id, file_id))
+        return await super().read(user_id, file_id, room)
 
 
 def library(
@@ -125,12 +130,19 @@ def library(
     """A library over all files, or these, for a model that reads everything unless more is said."""
     return MediaLibrary(
         Storage.of(CONTENTS) if files is None else files,
-        downloads or FakeDownloads(),
-        encoded or EncodedFiles(),
+        (downloads or FakeDownloads()).fetch,
+        encoded or EncodedFiles(ByteBudget()),
         MediaSettings(**settings),
         model(*reads),
         "ada",
+        "chat\nm1",
     )
+
+
+def next_call(shown: MediaLibrary, turn: str = "") -> MediaLibrary:
+    """The library of the next call, of the same turn unless another is named; the one before holds nothing more."""
+    shown.held.release()
+    return replace(shown, held=HeldFiles(), turn=turn or shown.turn)
 
 
 def chat(*turns: Sequence[InputPart]) -> tuple[list[Item], list[int]]:
@@ -247,34 +259,34 @@ async def test_more_of_the_same_is_no_new_line() -> None:
 async def test_a_file_is_read_once_for_many_turns_and_requests() -> None:
     """Within a request, and while the right to it holds; then it is checked again. Another user has no part in it."""
     files, seconds = FakeFiles.of(CONTENTS), [0.0]
-    shown = library(files, encoded=EncodedFiles(clock=lambda: seconds[0]))
+    shown = library(files, encoded=EncodedFiles(ByteBudget(), clock=lambda: seconds[0]))
     items, turns = chat([image(path("png"))], [image(path("png"))])
     first = await shown.fill(items, turns)
     assert (await shown.fill(items, turns)).items == first.items
+    assert (await next_call(shown).fill(items, turns)).items == first.items
     assert files.read_ids == ["png"]
-    others = await replace(shown, user_id="eve").fill(items, turns)
+    others = await replace(next_call(shown), user_id="eve").fill(items, turns)
     assert [part["type"] for part in sent(others)] == ["input_text"] * 2
     seconds[0] = CHECKED_SECONDS + 1
-    await shown.fill(items, turns)
+    await next_call(shown).fill(items, turns)
     assert files.read_ids == ["png"] * 3
 
 
 async def test_memory_is_bounded() -> None:
-    """All of it is used. What was used least recently is forgotten, and read again; a failure takes a place, too."""
-    files, downloads = FakeFiles.of(CONTENTS), FakeDownloads()
-    size = ENTRY_CHARACTERS + len(path("a")) + len(b64encode(PNG))
-    small = library(files, encoded=EncodedFiles(2 * size))
-    for name in "aabbacab":
-        await small.fill(*chat([image(path(name))]))
-    assert files.read_ids == ["a", "b", "c", "b"]
-    none = library(files, encoded=EncodedFiles(size - 1))
-    for _ in range(2):
-        await none.fill(*chat([image(path("d"))]))
-    assert files.read_ids[4:] == ["d", "d"]
-    small = library(downloads=downloads, encoded=EncodedFiles(2 * (ENTRY_CHARACTERS + len(URL) - 4)))
-    for name in "abcab":
-        await small.fill(*chat([image(f"https://example.org/{name}")]))
-    assert [url[-1] for url in downloads.fetched] == ["a", "b", "c", "a", "b"]
+    """All of it is used. What was used least recently is forgotten, and read again."""
+    files = FakeFiles.of(CONTENTS)
+    size = ENTRY_BYTES + len(path("a")) + len(data_url("image/png", PNG))
+    for entries, names, read in ((2, "aabbacab", "abcb"), (1, "abb", "ab")):
+        budget = ByteBudget()
+        small = library(files, encoded=EncodedFiles(budget))
+        for name in names:
+            await small.fill(*chat([image(path(name))]))
+            small = next_call(small)
+            budget.limit_bytes = entries * size
+            budget.settle()
+            budget.limit_bytes = MEMORY_BYTES
+        assert "".join(files.read_ids) == read
+        files.read_ids.clear()
 
 
 async def test_an_address_is_fetched_and_never_forwarded() -> None:
@@ -292,7 +304,7 @@ async def test_a_download_is_stored_once_for_a_chat() -> None:
     others = [replace(saving, user_id="eve"), replace(saving, saved_for=("other chat", "m1"))]
     found = []
     for shown in (saving, saving, *others):
-        filled = await replace(shown, encoded=EncodedFiles()).fill(*chat([image(URL)]))
+        filled = await replace(next_call(shown), encoded=EncodedFiles(ByteBudget())).fill(*chat([image(URL)]))
         found += [part["image_url"] for part in sent(filled)]
         downloads.pages = {URL: JPEG}
     assert found == [data_url("image/png", PNG)] * 2 + [data_url("image/jpeg", JPEG)] * 2
@@ -312,10 +324,12 @@ async def test_a_download_that_cannot_be_stored_is_sent() -> None:
 async def test_a_dead_address_is_not_tried_at_every_turn() -> None:
     """It may take a minute each time; later it is tried again. A file of the host is looked for each time."""
     files, downloads, seconds = FakeFiles(), FakeDownloads(), [0.0]
-    shown = library(files, downloads=downloads, encoded=EncodedFiles(clock=lambda: seconds[0]))
+    shown = library(files, downloads=downloads, encoded=EncodedFiles(ByteBudget(), clock=lambda: seconds[0]))
     items, turns = chat([image(URL), image(path("gone"))])
     first, again = [await shown.fill(items, turns) for _ in range(2)]
     assert first == again
     assert (downloads.fetched, files.read_ids) == ([URL], ["gone"] * 2)
     seconds[0], downloads.pages = CHECKED_SECONDS + 1, {URL: PNG}
-    assert sent(await shown.fill(items, turns))[0] == image(data_url("image/png", PNG))
+    assert (await next_call(shown).fill(items, turns)).items == first.items  # in a turn it is asked once
+    later = next_call(shown, turn="chat\nm2")
+    assert sent(await later.fill(items, turns))[0] == image(data_url("image/png", PNG))

@@ -111,7 +111,6 @@ def test_a_longer_chat_goes_on_with_the_choice_of_a_shorter_one(counts: list[int
         ([20, 20, 10, 1, 30], 50, [2, 3, 4], {"too_large"}),
         ([60], 50, [], {"too_large_at_once"}),
         ([10, 0, 45], 50, [1, 2], {"too_large"}),
-        ([60] * 3, 0, [0, 1, 2], set()),
     ],
 )
 def test_all_attachments_have_a_size_together(

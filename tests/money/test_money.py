@@ -143,7 +143,7 @@ def test_a_rejected_request_is_recorded() -> None:
     with pytest.raises(ContextOverflow) as rejected:
         planned(history([user("ship " * 9000)]), model=SMALL)
     sizes: Any = {"window_tokens": 10_000, "budget_tokens": 8500, "limit_tokens": 8500}
-    needed = Bill(tokens_before=rejected.value.needed_tokens, rejected=True)
+    needed = Bill(tokens_before=rejected.value.needed_tokens, rejected=True, requests=0)
     assert rejected_bill("vendor/model", rejected.value) == replace(needed, model="vendor/model", **sizes)
 
 

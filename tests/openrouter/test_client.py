@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from open_webui_openrouter_pipe import errors
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.errors import ConfigurationError, PipeError
 from open_webui_openrouter_pipe.openrouter import client as client_module
 from open_webui_openrouter_pipe.openrouter.client import (
@@ -20,7 +21,7 @@ from open_webui_openrouter_pipe.openrouter.client import (
     OpenRouterClient,
     require_usable,
 )
-from open_webui_openrouter_pipe.openrouter.connections import AddressBreaker
+from open_webui_openrouter_pipe.responses.effects import join_deltas
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from tests.support.wire import RECORDINGS, events_of, frames, recording
 
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 KEY = "sk-or-v1-secret"
-SETTINGS = ClientSettings(api_key=KEY, referer="https://chat.test", title="Chat", timeout_seconds=0.05)
-PATIENT = ClientSettings(api_key=KEY)
+SETTINGS = ClientSettings(
+    api_key=Secret(KEY), referer="https://chat.test", title="Chat", timeout_seconds=0.05
+)
+PATIENT = ClientSettings(api_key=Secret(KEY))
 BODY = {"model": "m", "input": [{"type": "message", "role": "user", "content": "é"}]}
 SSE = {"content-type": "text/event-stream"}
 EVENT = b'data: {"type":"x"}\n\n'
@@ -79,7 +82,7 @@ async def client_of(
     server: FakeServer, settings: ClientSettings = SETTINGS
 ) -> AsyncIterator[OpenRouterClient]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(server)) as http:
-        yield OpenRouterClient(http, settings, AddressBreaker(clock=lambda: 0.0))
+        yield OpenRouterClient(http, settings)
 
 
 async def collect(
@@ -112,10 +115,11 @@ def error(status: int, **headers: str) -> httpx.Response:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECORDINGS.glob("*.sse")))
 async def test_a_stream_is_read(name: str) -> None:
-    """All events of a recorded stream arrive, whatever the portions."""
+    """All events of a recorded stream arrive, whatever the portions; deltas of one portion as one."""
     stream = recording(name)
     portions = [stream[at : at + 777] for at in range(0, len(stream), 777)]
-    assert await collect(FakeServer(streamed(*portions)), PATIENT) == (events_of(stream), None)
+    events, error = await collect(FakeServer(streamed(*portions)), PATIENT)
+    assert ([*join_deltas(events)], error) == ([*join_deltas(events_of(stream))], None)
 
 
 ENDLESS_PAGE: Any = [b"<html><title>Bad gateway</title>", *[b"x" * 65536] * 3, RuntimeError("read too far")]
@@ -187,10 +191,10 @@ async def test_a_request_has_its_headers_and_its_body() -> None:
 )
 async def test_unusable_settings_are_a_configuration_error(key: str, address: str, words: str) -> None:
     """A key or an address that cannot be used is the administrator's to mend, and the line names the valve."""
-    settings = ClientSettings(api_key=key, base_url=address or DEFAULT_BASE_URL)
+    settings = ClientSettings(api_key=Secret(key), base_url=address or DEFAULT_BASE_URL)
     async with httpx.AsyncClient() as http:
         with pytest.raises(ConfigurationError) as caught:
-            async with OpenRouterClient(http, settings, AddressBreaker(clock=lambda: 0.0)).stream(BODY):
+            async with OpenRouterClient(http, settings).stream(BODY):
                 pass
     assert words in caught.value.user_message
     assert not (key.strip() and key in str(caught.value))
@@ -217,7 +221,7 @@ def test_a_key_of_a_user_s_own_can_be_used_or_says_why_not(key: str, line: str) 
 async def test_any_title_and_referer_can_be_sent(given: str, sent: str) -> None:
     """They are decoration, and cost no answer."""
     server = FakeServer(streamed(frames()))
-    await collect(server, ClientSettings(api_key=KEY, referer=given, title=given))
+    await collect(server, ClientSettings(api_key=Secret(KEY), referer=given, title=given))
     headers = server.requests[0].headers
     assert (headers["http-referer"], headers["x-openrouter-title"]) == (sent, sent)
 
@@ -229,7 +233,7 @@ async def test_an_echoed_key_is_not_repeated() -> None:
         "type": "response.failed",
         "response": {"error": {"code": "server_error", "message": "sesame!"}},
     }
-    settings = ClientSettings(api_key="sesame")
+    settings = ClientSettings(api_key=Secret("sesame"))
     assert "sesame" not in repr(settings)
     refused, page = httpx.Response(400, json=body), httpx.Response(200, json=[f"sesame, {body}"])
     raised = [(await collect(FakeServer(response), settings))[1] for response in (refused, page)]
@@ -285,7 +289,8 @@ async def test_a_list_is_asked_for_again_when_there_was_no_connection(
 ) -> None:
     """Below the base URL, even without a key; the log names its generation, by which OpenRouter finds it."""
     named, unnamed = (
-        httpx.Response(200, json={"data": []}, headers=each) for each in ({"x-generation-id": "g"}, {})
+        httpx.Response(200, json={"data": []}, headers={"x-generation-id": each})
+        for each in ("gen-1", "sk-or-v1-1")
     )
     server = FakeServer(httpx.ConnectError("refused"), httpx.RemoteProtocolError("dropped"), named, unnamed)
     waits: list[float] = []
@@ -300,4 +305,4 @@ async def test_a_list_is_asked_for_again_when_there_was_no_connection(
             assert [await client.get("/models") for _ in range(2)] == [{"data": []}] * 2
     requests = {(str(request.url), "authorization" in request.headers) for request in server.requests}
     assert (waits, requests) == ([0.5, 1.0], {("https://x.test/v1/models", False)})
-    assert caplog.messages == [f"200 /v1/models, generation {name}" for name in ("g", "unnamed")]
+    assert caplog.messages == [f"200 /v1/models, generation {name}" for name in ("gen-1", "unnamed")]

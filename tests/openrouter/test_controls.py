@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given as generated
 from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.errors import ConfigurationError
 from open_webui_openrouter_pipe.money.prices import Prices
 from open_webui_openrouter_pipe.openrouter import controls
@@ -40,7 +41,7 @@ def test_every_call_is_routed() -> None:
     assert controls.routed({}, zdr) == {"provider": {"zdr": True}}
     assert controls.routed(given, zdr) == {"provider": {"zdr": True, "sort": "price"}}
     assert controls.routed(given, ControlSettings()) == given
-    assert "sk-or" not in repr(ControlSettings(own_api_key="sk-or-v1-secret"))
+    assert "sk-or" not in repr(ControlSettings(own_api_key=Secret("sk-or-v1-secret")))
 
 
 def test_the_terms_of_a_model() -> None:

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe import errors
+from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.errors import PipeError
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
-from open_webui_openrouter_pipe.openrouter.connections import AddressBreaker
 from open_webui_openrouter_pipe.openrouter.errors import redact, to_error
 from open_webui_openrouter_pipe.openrouter.retries import RetryingResponses
 from open_webui_openrouter_pipe.responses.effects import ResponseFailed, TextDelta
@@ -148,7 +148,7 @@ def test_each_error_has_its_status_for_programs() -> None:
     assert found == {
         400: {
             *("InvalidHistory", "ContextBudgetExceeded", "AttachmentUnavailable", "AttachmentNotFound"),
-            *("AttachmentBinary", "AttachmentDamaged"),
+            *("AddressNotAsked", "AttachmentBinary", "AttachmentDamaged"),
             *(
                 "RequestRejected",
                 "ContextTooLong",
@@ -166,7 +166,7 @@ def test_each_error_has_its_status_for_programs() -> None:
         500: {"PipeError", "ConfigurationError", "UpdateRefused"},
         502: {"ConnectionFailed", "StreamBroken", "ProviderError"},
         503: {
-            *("AddressPaused", "ProviderUnavailable", "NotOpenRouter"),
+            *("AddressPaused", "ModelPaused", "ProviderUnavailable", "NotOpenRouter"),
             *("StoreError", "StoreUnavailable", "SealBroken"),
         },
     }
@@ -229,7 +229,7 @@ async def ask(status: int, content: bytes) -> tuple[PipeError, str, int]:
 
     reducer, effects = Reducer(), list[Any]()
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        client = OpenRouterClient(http, ClientSettings(api_key="sk-or-x"), AddressBreaker(clock=lambda: 0.0))
+        client = OpenRouterClient(http, ClientSettings(api_key=Secret("sk-or-x")))
         responses = RetryingResponses(client, limit_seconds=60)
         try:
             async with responses.stream({"model": "m"}) as events:

@@ -255,7 +255,7 @@ def test_a_model_has_to_search_once_a_turn() -> None:
 # --- who asks
 
 ADA = RequestOrigin("ada-1", "chat-1", "message-1", "a/m")
-SECRET = b"secret"
+SECRET = "secret"
 
 
 def test_names_are_stable_and_differ() -> None:
@@ -264,12 +264,12 @@ def test_names_are_stable_and_differ() -> None:
     assert first == identity_parameters("trace", replace(ADA), SECRET)
     assert len(first["prompt_cache_key"]) == len(first["user"]) == len(first["trace"]["trace_id"]) == 48
     apart = RequestOrigin("ada-1chat", "-1", "message-1", "a/m")
-    others: list[tuple[str, RequestOrigin, bytes]] = [
+    others: list[tuple[str, RequestOrigin, str]] = [
         ("session_id", replace(ADA, chat_id="chat-2"), SECRET),
         ("session_id", apart, SECRET),
-        ("session_id", ADA, b"other"),
+        ("session_id", ADA, "other"),
         ("user", replace(ADA, user_id="ada-2"), SECRET),
-        ("user", ADA, b"other"),
+        ("user", ADA, "other"),
         ("trace", replace(ADA, message_id="message-2"), SECRET),
     ]
     for name, origin, secret in others:

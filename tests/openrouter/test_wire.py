@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.openrouter.wire import LONG_CHARACTERS, EncodedBody, encode_body
+from open_webui_openrouter_pipe.openrouter.wire import EncodedBody, encode_body
+from open_webui_openrouter_pipe.threads import LARGE_CHARACTERS
 
 pytestmark = pytest.mark.anyio
 
-LONG = "A" * (LONG_CHARACTERS + 1)
+LONG = "A" * (LARGE_CHARACTERS + 1)
 
 TEXTS = st.one_of(
     st.text(max_size=20),
@@ -30,7 +31,7 @@ VALUES = st.recursive(
 
 def written(body: EncodedBody) -> bytes:
     """All of it."""
-    return b"".join(body.pieces)
+    return b"".join(body.write())
 
 
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
@@ -45,7 +46,7 @@ async def test_the_pieces_are_the_json(body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("escaped", ['"', "\\", "\n", "\0", "\x1f", "ü", "\x7f"])
-@pytest.mark.parametrize("offset", [0, LONG_CHARACTERS // 2, 300_000, 600_000])
+@pytest.mark.parametrize("offset", [0, LARGE_CHARACTERS // 2, 300_000, 600_000])
 async def test_a_long_text_with_an_escape_is_written_as_ever(escaped: str, offset: int) -> None:
     """Wherever it stands."""
     text = "A" * offset + escaped + "A" * (600_001 - offset)
@@ -57,8 +58,8 @@ async def test_a_long_text_with_an_escape_is_written_as_ever(escaped: str, offse
 
 async def test_long_texts_are_pieces_of_their_own() -> None:
     """Nothing looks for escapes in them again."""
-    pieces = (await encode_body({"a": LONG, "b": [LONG, 1.5], "c": (LONG,)})).pieces
-    assert [len(piece) for piece in pieces if len(piece) > 100] == [len(LONG)] * 3
+    pieces = [*(await encode_body({"a": LONG, "b": [LONG, 1.5], "c": (LONG,)})).write()]
+    assert b"".join(piece for piece in pieces if len(piece) > 100) == LONG.encode() * 3
     assert json.loads(b"".join(pieces)) == {"a": LONG, "b": [LONG, 1.5], "c": [LONG]}
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,7 +21,6 @@ from open_webui_openrouter_pipe.planning.planner import (
 )
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.recall.tool import RECALL_TOOL
-from scripts.paths import PACKAGE
 from tests.planning.language import new_memory, words
 from tests.support.chats import (
     SYSTEM,
@@ -36,10 +34,10 @@ from tests.support.chats import (
     summary_of,
     user,
 )
+from tests.support.profiling import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
+    from collections.abc import Sequence
 
     from open_webui_openrouter_pipe.planning.plan import Plan
     from open_webui_openrouter_pipe.responses.items import Item
@@ -61,28 +59,6 @@ MAX_WARM_GROWTH = 2.0
 """By far less than the chat."""
 MAX_COLD_GROWTH = 1.3 * LONG / SHORT
 """The first turns, which all fit, cost less than others."""
-
-
-@contextmanager
-def counted(into: list[int]) -> Iterator[None]:
-    """Add up how many instructions of the package run meanwhile."""
-    folder, before = f"{PACKAGE}/", sys.gettrace()
-    into.append(0)
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        if not frame.f_code.co_filename.startswith(folder):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        into[-1] += event == "opcode"
-        return trace
-
-    # Python 3.12 turns these events on with the first frame that wants them, for those that begin later.
-    sys._getframe().f_trace_opcodes = True
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 def turn(number: int, *, rounds: int = 0) -> Sequence[Item]:

@@ -19,6 +19,7 @@ from open_webui_openrouter_pipe.responses.effects import (
     ResponseFinished,
     TextDelta,
     Usage,
+    join_deltas,
 )
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response
@@ -257,6 +258,35 @@ EVENTS = st.one_of(
 def test_any_events_keep_the_laws(received: list[Event]) -> None:
     """Whatever a provider repeats, omits, renames or reorders, items start and end once with their text."""
     check_laws(reduce(received))
+
+
+@settings(deadline=None)
+@given(st.lists(EVENTS, max_size=12))
+def test_joined_deltas_say_the_same(received: list[Event]) -> None:
+    """The same items with the same texts start and end."""
+    repeated = [each for each in received for _ in range(2)]
+    joined, each = reduce([*join_deltas(repeated)]), reduce(repeated)
+    assert [effect for effect in joined if not isinstance(effect, TextDelta)] == [
+        effect for effect in each if not isinstance(effect, TextDelta)
+    ]
+    assert texts(joined) == texts(each)
+
+
+def texts(effects: list[Effect]) -> dict[tuple[Any, ...], str]:
+    """What deltas say, by where it stands."""
+    found: dict[tuple[Any, ...], str] = {}
+    for effect in effects:
+        if isinstance(effect, TextDelta):
+            place = effect.index, effect.part, effect.kind
+            found[place] = found.get(place, "") + effect.delta
+    return found
+
+
+def test_deltas_of_one_text_are_joined_and_no_others() -> None:
+    """Those of another item, part or kind stay apart, as do those that something stands between."""
+    first = {"type": "response.output_text.delta", "item_id": "a", "content_index": 0, "delta": "1"}
+    others: list[Event] = [{**first, "item_id": "b"}, {**first, "content_index": 1}, {"type": "error"}, first]
+    assert [*join_deltas([first, {**first, "delta": "2"}, *others])] == [{**first, "delta": "12"}, *others]
 
 
 NAMES = ["type", "id", "content", "text", "error", "output", "url"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,63 @@ def test_the_log_says_how_much_it_has_forgotten(client: Client, monkeypatch: pyt
     assert (kept, client.standin.forgotten) == (["3", "4"], 3)
     client.standin.reset()
     assert client.standin.forgotten == 0
+
+
+# --- bills ---
+
+
+def billed(client: Client, text: str, **fields: Any) -> list[tuple[int, bool]]:
+    """The output tokens of all that was charged, and whether the client had left, once the answer has ended."""
+    with suppress(httpx.RemoteProtocolError):
+        client.post(text, stream=True, **fields)
+    wait_until(lambda: client.standin.responses[-1].ended_at is not None)
+    bills = client.standin.bills.values()
+    return [(bill["native_tokens_completion"], bill["cancelled"]) for bill in bills]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[[standin: text="abcd efgh ijkl"]]', [(4, False)]),
+        ('[[standin: text="abcd efgh ijkl"]] [[standin: fail=eof after=2]]', [(3, False)]),
+        ("[[standin: reasoning=encrypted text=abcd]] [[standin: fail=flat after=1]]", [(65, False)]),
+        ("[[standin: fail=failed after=0]]", []),
+        ("[[standin: error=503]]", []),
+    ],
+)
+def test_what_a_provider_has_written_is_billed(
+    client: Client, text: str, expected: list[tuple[int, bool]]
+) -> None:
+    """Whole, or until it fails; one that fails before it has written anything costs nothing."""
+    assert billed(client, text) == expected
+
+
+@pytest.mark.parametrize(("model", "written"), [("openai/gpt-5.2", 2), ("google/gemini-3-flash", 103)])
+def test_who_leaves_pays_for_what_was_written(client: Client, model: str, written: int) -> None:
+    """But where the provider cannot be stopped, for the whole answer."""
+    text = '[[standin: text="abcd efgh' + " ijkl" * 80 + '"]] [[standin: delay=0.4]]'
+    body = {"model": model, "stream": True, "input": text}
+    with client.http.stream("POST", "/responses", json=body) as answer:
+        read = ""
+        for portion in answer.iter_text():
+            if "efgh" in (read := read + portion):
+                break
+    wait_until(lambda: client.standin.bills)
+    (bill,) = client.standin.bills.values()
+    assert (bill["cancelled"], bill["native_tokens_completion"] >= written) == (True, True)
+    assert (bill["native_tokens_completion"] < 100) == (written < 100)
+
+
+def test_a_generation_is_told_later_and_to_its_account_alone(client: Client) -> None:
+    """Until then it is not found; the list of all bills has it at once."""
+    answer = client.done("Hi")
+
+    def told(key: str) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {key}"}
+        found = client.http.get("/generation", params={"id": answer["id"]}, headers=headers)
+        return found.status_code, found.json().get("data", {}).get("total_cost")
+
+    assert told(KEY) == (404, None)
+    assert [bill["id"] for bill in httpx.get(f"{client.standin.url}/bills").json()] == [answer["id"]]
+    client.standin.advance(60)
+    assert (told(KEY), told("sk-or-another")) == ((200, answer["usage"]["cost"]), (404, None))

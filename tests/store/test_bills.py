@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import random
 import re
 from collections import defaultdict
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import count
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
+from open_webui_openrouter_pipe.money.audit import (
+    AUDIT_COLUMNS,
+    Bill,
+    ChatSpending,
+    bill_json,
+    read_bill,
+    sound_bill,
+)
 from open_webui_openrouter_pipe.money.limits import EPOCH, AccountLimit, AccountSums, Limit
 from open_webui_openrouter_pipe.planning.plan import Step
-from open_webui_openrouter_pipe.store.beside import AuditLog
+from open_webui_openrouter_pipe.store.bills import CHAT_SUMS, HOLD_SECONDS
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.ledger import HOLD_SECONDS, SpendingLedger
+from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.schema import create_tables, define_tables
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, KEPT_SPENDING_DAYS
 from scripts.paths import ROOT
@@ -53,10 +65,13 @@ def ledger_at(database: Database, seconds: int = NOW) -> SpendingLedger:
     return SpendingLedger(database, clock=lambda: seconds)
 
 
+NUMBERS = count()
+
+
 async def write(ledger: SpendingLedger, *bills: Bill) -> None:
-    """Write bills, and wait until they are written."""
+    """Write bills, each of a request of its own unless it has an id, and wait until they are written."""
     for bill in bills:
-        ledger.write(bill)
+        ledger.write(bill if bill.id else replace(bill, id=f"of-{next(NUMBERS)}"))
     await ledger.idle()
 
 
@@ -98,6 +113,14 @@ async def test_bills_of_an_earlier_release_stay(database: Database) -> None:
     }
 
 
+async def test_a_bill_that_is_late_leaves_the_chat_in_use(database: Database) -> None:
+    """One from a log of long ago, too: the sweep looks when a chat was last used."""
+    await write(ledger_at(database), BILL)
+    await write(ledger_at(database), replace(BILL, created=NOW - 100 * DAY_SECONDS))
+    await sweep(database, FakeHost())
+    assert (await ledger_at(database).of_chat("ada", "chat-1")).requests == 2
+
+
 async def test_a_bill_of_a_provider_alone_is_written(database: Database) -> None:
     """OpenRouter's fee may be nothing."""
     ledger = ledger_at(database)
@@ -123,10 +146,10 @@ async def test_usage_is_added_up_by_each_column(database: Database, zone: str, a
         seconds = int(midnight.timestamp()) + dice.randint(-2 * 3600, 4 * 3600)
         user, model, failure = dice.choice("ab"), dice.choice("mn"), dice.choice(("", "", "", "rate"))
         bill = replace(BILL, accounts=(f"user:{user}", "all"), model=model, failure=failure)
-        bill = replace(bill, purpose=dice.choice(("answer", "answer", "summary")))
+        bill = replace(bill, purpose=dice.choice(("failure", "failure", "summary")))
         await write(ledger_at(database, seconds), bill)
         day = datetime.fromtimestamp(seconds, there).date()
-        failed = failure if bill.purpose == "answer" else ""
+        failed = failure if bill.purpose == "failure" else ""
         if account and account != f"user:{user}":
             continue
         if days[0] <= day <= days[1]:
@@ -155,16 +178,25 @@ async def test_usage_is_added_up_by_each_column(database: Database, zone: str, a
     assert limits == of_limits
 
 
+def estimate(name: str, cost: float = 0.25) -> Bill:
+    """What a request is estimated to cost before it is sent."""
+    return replace(BILL, id=name, cost=cost, provider_cost=0.0, output_tokens=0)
+
+
 async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
-    """And so does a release, at no cost."""
+    """And so does a release, at no cost; who asks again and again holds once."""
     ledger = ledger_at(database)
-    assert await ledger.hold("h1", 1.5, UNDER) is True
+    for _ in range(2):
+        assert await ledger.hold(estimate("h0"), 5, UNDER) is True
+    ledger.release(estimate("h0"))
+    await ledger.idle()
+    assert await ledger.hold(estimate("h1"), 1.5, UNDER) is True
     assert await ledger.sums(["user:ada"]) == {"user:ada": AccountSums(held=1.5)}
-    assert await ledger.hold("h2", 0.125, UNDER) is True
-    assert await ledger.hold("h3", 0.5, UNDER) is True
-    assert await ledger.hold("h4", 0.1, UNDER) is False
-    await write(ledger, replace(BILL, hold="h1"))
-    ledger.release("h3", BILL.accounts)
+    assert await ledger.hold(estimate("h2"), 0.125, UNDER) is True
+    assert await ledger.hold(estimate("h3"), 0.5, UNDER) is True
+    assert await ledger.hold(estimate("h4"), 0.1, UNDER) is False
+    await write(ledger, replace(BILL, id="h1"))
+    ledger.release(estimate("h3"))
     await ledger.idle()
     assert await ledger.sums(["user:ada", "all"]) == {
         "user:ada": AccountSums(0.5, 0.5, 0.125, 1.0, 1.0),
@@ -173,30 +205,177 @@ async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     assert (await ledger.of_chat("ada", "chat-1")).requests == 1
 
 
-async def test_a_bill_that_is_not_written_is_in_the_log(
+async def rows(database: Database) -> dict[str, tuple[float, bool]]:
+    """What the audit's rows say of costs, and whether that is estimated."""
+    found = await database.fetch(sa.select(database.tables.audit))
+    return {row.id: (row.cost, row.estimated) for row in found}
+
+
+async def added_up(database: Database) -> None:
+    """Check that all sums are those of the rows."""
+    audit, numbers = database.tables.audit.c, [name for name in CHAT_SUMS if name != "requests"]
+    of_rows = [sa.func.coalesce(sa.func.sum(audit[name]), 0) for name in numbers]
+    [whole] = await database.fetch(sa.select(*of_rows))
+    for table in (database.tables.ledger, database.tables.usage):
+        query = sa.select(*(sa.func.coalesce(sa.func.sum(table.c[name]), 0) for name in numbers))
+        query = query.where(table.c.account == "all") if "account" in table.c else query
+        [found] = await database.fetch(query)
+        assert [*map(float, found)] == pytest.approx([*map(float, whole)])
+
+
+async def test_a_bill_counts_once_however_often_it_is_written(database: Database) -> None:
+    """A bill in the place of an estimate counts by the difference, in the quarter and under the model of each."""
+    ledger = ledger_at(database)
+    guess = replace(BILL, id="b1", model="asked", cost=2.0, estimated=True, created=NOW - 3600)
+    real = replace(BILL, id="b1", model="served", generation="gen-1")
+    for bills in ([guess], [guess, guess], [real], [guess], [real, replace(real, cost=9.0)]):
+        await write(ledger, *bills)
+        await added_up(database)
+    assert await rows(database) == {"b1": (0.5, False)}
+    assert await ledger.of_chat("ada", "chat-1") == ChatSpending(1, 100, 40, 10, 0.5, 0.25, 0.125, 0.75, 1.0)
+    found = await database.fetch(sa.select(database.tables.usage).filter_by(account="user:ada"))
+    assert {(row.model, row.requests, row.cost) for row in found} == {("asked", 0, 0.0), ("served", 1, 0.5)}
+    await write(ledger, replace(guess, id="b2"), replace(real, id="b2"))
+    assert (await rows(database))["b2"] == (0.5, False)
+    await added_up(database)
+
+
+async def run_out(database: Database) -> None:
+    """Let time go by until what is held has run out."""
+    await database.change(sa.update(database.tables.hold).values(until=NOW))
+
+
+async def test_a_hold_that_runs_out_is_an_estimated_bill(database: Database) -> None:
+    """Of all workers that look at once one writes it; who was only slow replaces it by the true one."""
+    slow, ledgers = ledger_at(database), [ledger_at(database) for _ in range(4)]
+    assert await slow.hold(estimate("h1"), 2, UNDER) is True
+    assert await ledgers[0].hold(estimate("h2"), 0.5, UNDER) is False
+    await run_out(database)
+    left = await asyncio.gather(
+        *(ledger.hold(estimate("h2"), 0.5, UNDER) for ledger in ledgers[:2]),
+        *(ledger.settle() for ledger in ledgers),
+    )
+    assert left[0] is True
+    assert await rows(database) == {"h1": (0.25, True)}
+    sums = await slow.sums(["user:ada", "all"])
+    assert sums == dict.fromkeys(["user:ada", "all"], AccountSums(0.25, 0.25, 0.5))
+    await added_up(database)
+    await write(slow, replace(BILL, id="h1"))
+    assert await rows(database) == {"h1": (0.5, False)}
+    await added_up(database)
+
+
+async def test_a_hold_is_renewed_as_long_as_its_request_runs(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one of another worker that has died is settled meanwhile; then the worker looks no more."""
+    monkeypatch.setattr("open_webui_openrouter_pipe.store.bills.RENEWING_SECONDS", 0.02)
+    dead, ledger, hold = ledger_at(database), ledger_at(database), database.tables.hold
+    assert await dead.hold(estimate("dead"), 0.5, UNDER) is True
+    await dead.aclose()
+    assert await ledger.hold(estimate("runs"), 0.5, UNDER) is True
+    [begin] = await database.fetch(sa.select(database.now))
+    await database.change(sa.update(hold).values(until=begin[0] + 1).where(hold.c.id == "runs"))
+    await database.change(sa.update(hold).values(until=NOW).where(hold.c.id == "dead"))
+    async with asyncio.timeout(30):
+        while [*await rows(database)] != ["dead"]:  # noqa: ASYNC110 - rows set no event
+            await asyncio.sleep(0.01)
+    found = await database.fetch(sa.select(hold))
+    assert {(row.id, row.until >= begin[0] + HOLD_SECONDS) for row in found} == {("runs", True)}
+    await write(ledger, replace(BILL, id="runs"))
+    assert ledger._renewing
+    async with asyncio.timeout(30):
+        await ledger._renewing
+    assert await database.fetch(sa.select(hold)) == []
+
+
+async def test_a_release_keeps_a_late_hold_from_counting(database: Database) -> None:
+    """The transaction of a hold may succeed although its request has given up on it."""
+    ledger, late = ledger_at(database), ledger_at(database)
+    ledger.release(estimate("h1"))
+    await ledger.idle()
+    assert await late.hold(estimate("h1"), 0.5, UNDER) is True
+    await run_out(database)
+    await ledger.settle()
+    assert await late.hold(estimate("h2"), 0.5, UNDER) is True
+    ledger.release(estimate("h2"))
+    await ledger.idle()
+    assert await database.fetch(sa.select(database.tables.hold)) == []
+    assert await late.hold(estimate("h3"), 0.5, UNDER) is True
+    await run_out(database)
+    await ledger.settle()  # while the release waits for the database
+    assert (await late.sums(["all"]))["all"].day == 0.25
+    late.release(estimate("h3"))
+    await late.idle()
+    assert await rows(database) == dict.fromkeys(["h1", "h2", "h3"], (0.0, False))
+    await added_up(database)
+
+
+async def test_a_bill_that_is_not_written_can_be_entered_from_the_log(
+    database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an error with all that the bill has but its steps, and no text of a user."""
+    monkeypatch.setattr("open_webui_openrouter_pipe.store.beside.CLOSING_SECONDS", 0.05)
+    await database.change(sa.text(f"ALTER TABLE {database.tables.ledger.fullname} RENAME TO away"))
+    bills = [
+        replace(each, created=NOW) for each in (replace(BILL, id="b1"), record(2, replace(PRUNED, steps=())))
+    ]
+    ledger = ledger_at(database)
+    for bill in bills:
+        ledger.write(bill)
+    await ledger.aclose()
+    bills = [replace(each, steps=()) for each in bills]
+    lines = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert [read_bill(line[line.index("{") :]) for line in lines] == bills
+    assert [line.partition(":")[0] for line in lines] == ["bill not written, the worker ends"] * 2
+
+
+async def test_a_bill_of_a_worker_that_is_cancelled_twice_is_in_the_log(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With its price, whose it was, and its chat."""
-    await database.change(sa.text(f"DROP TABLE {database.tables.ledger.fullname}"))
-    await write(ledger_at(database), BILL, replace(BILL, chat_id="", cost=0.25))
-    assert (
-        "bill not written: $0.500000 and, at a provider, $1.000000 of user ada in chat chat-1"
-        in caplog.messages
-    )
-    assert (
-        "bill not written: $0.250000 and, at a provider, $1.000000 of user ada in chat none"
-        in caplog.messages
-    )
+    """The function is replaced, and Open WebUI stops at once: so soon the database cannot answer."""
+    ledger = ledger_at(database)
+    ledger.write(replace(BILL, id="b1"))
+    await asyncio.sleep(0)
+    assert ledger._writing
+    for _ in range(2):
+        ledger._writing.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait({ledger._writing})
+    assert ["b1" in each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == [True]
 
 
-async def test_a_hold_of_a_worker_that_died_ends_by_itself(database: Database) -> None:
-    """After an hour nobody is held up any more, and the sweep deletes it."""
-    assert await ledger_at(database).hold("h1", 5, UNDER) is True
-    assert await ledger_at(database, NOW + HOLD_SECONDS - 1).hold("h2", 1, UNDER) is False
-    assert await ledger_at(database, NOW + HOLD_SECONDS).hold("h3", 1, UNDER) is True
-    await sweep(database, FakeHost(), now=NOW + HOLD_SECONDS)
-    table = database.tables.hold
-    assert {row.id for row in await database.fetch(table.select())} == {"h3"}
+NUMBERS_OF_BILLS = [each.name for each in AUDIT_COLUMNS if each.type in {"int", "float"}]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(NUMBERS_OF_BILLS),
+        st.one_of(st.floats(), st.integers(), st.text(), st.none(), st.booleans()),
+    )
+)
+def test_odd_numbers_lower_no_sum(odd: dict[str, Any]) -> None:
+    """Whatever a provider or a line of the log says: all that is added is a number, and none below nothing."""
+    bill = sound_bill(replace(BILL, id="b1", **odd))
+    for name in CHAT_SUMS:
+        value = getattr(bill, name)
+        assert math.isfinite(value)
+        assert value >= 0 or name == "saved"
+    read = read_bill(bill_json(replace(BILL, id="b1", **odd)))
+    assert read in (None, bill)
+
+
+@given(st.one_of(st.text(), st.recursive(st.none() | st.floats() | st.text(), st.lists).map(json.dumps)))
+def test_a_line_that_is_no_bill_is_none(text: str) -> None:
+    """Whatever is pasted."""
+    assert read_bill(text) is None
+    assert read_bill(json.dumps({"id": text, "cost": text})) is None
+
+
+async def test_odd_texts_are_written(database: Database) -> None:
+    """Half a character, and one that PostgreSQL does not take."""
+    await write(ledger_at(database), replace(BILL, id="b1", model="a\0b\ud800"))
+    assert [row.model for row in await database.fetch(sa.select(database.tables.audit))] == ["ab?"]
 
 
 async def test_bills_survive_what_is_deleted(database: Database) -> None:
@@ -217,7 +396,7 @@ async def test_bills_survive_what_is_deleted(database: Database) -> None:
 async def test_of_many_at_once_one_goes_beyond(database: Database) -> None:
     """Forty requests that ask in the same instant, each as dear as the limit: one begins."""
     ledgers = [ledger_at(database) for _ in range(2)]
-    begun = await asyncio.gather(*(ledgers[at % 2].hold(f"h{at}", 2, UNDER) for at in range(40)))
+    begun = await asyncio.gather(*(ledgers[at % 2].hold(estimate(f"h{at}"), 2, UNDER) for at in range(40)))
     assert begun.count(True) == 1
 
 
@@ -246,10 +425,14 @@ PRUNED = Bill(
     expected_cached_tokens=4900,
 )
 NOT_BILLED = replace(PRUNED, input_tokens=0, cached_tokens=0, cost=0.0)
-WHOLE = replace(PRUNED, model="other", tokens_sent=9000, steps=(Step("evict", 9000, triggered=False),))
+WHOLE = replace(
+    PRUNED, estimated=True, model="other", tokens_sent=9000, steps=(Step("evict", 9000, triggered=False),)
+)
 REJECTED = replace(NOT_BILLED, rejected=True, tokens_sent=0, steps=())
 SUMMARY = Bill(model="vendor/model", purpose="summary", tokens_sent=900, details_omitted=3, cost=0.25)
 AHEAD = replace(SUMMARY, purpose="summary_ahead")
+TASK = Bill(model="vendor/model", purpose="task", cost=0.125)
+NO_REQUEST = Bill(purpose="failure", failure="rate")
 FAILED = replace(SUMMARY, failure="longer_than_its_source")
 METRICS_OF_ROWS = {
     "requests": 4,
@@ -260,6 +443,8 @@ METRICS_OF_ROWS = {
     "cached_share": pytest.approx(8000 / 10_200),
     "cost": pytest.approx(0.025),
     "summary_cost": pytest.approx(0.75),
+    "task_cost": 0.125,
+    "estimated_cost": pytest.approx(0.0125),
     "prefix_break_count": 4,
     "prefix_break_cost": pytest.approx(1.0),
 }
@@ -284,19 +469,19 @@ async def metrics(database: Database) -> dict[str, float]:
 def test_the_table_and_the_page_have_a_column_for_each_field() -> None:
     """A field that is added to the bill needs a column, unless it is for the ledger alone."""
     columns = {column.name for column in define_tables(None).audit.c}
-    of_bill = asdict(PRUNED).keys() - {"requests", "accounts", "hold"}
-    assert columns == {"pruned", "created"} | of_bill
+    of_bill = asdict(PRUNED).keys() - {"requests", "accounts"}
+    assert columns == {"pruned"} | of_bill
     rows = re.findall(r"^\| (`.+?`) \| (.+)$", PAGE, re.MULTILINE)
     listed = {name for names, text in rows for name in re.findall(r"`(\w+)`", f"{names} {text}")}
-    assert listed - {"answer"} == columns - {"id"}
+    assert listed - {"answer", "task"} == columns - {"id"}
 
 
 async def test_records_are_read_as_they_were_written(database: Database) -> None:
     """Large windows, fractions of dollars and the steps included; in one transaction for those of a moment."""
-    log = AuditLog(database)
+    log = SpendingLedger(database)
     assert await metrics(database) == dict.fromkeys(METRICS_OF_ROWS, 0)
     commits = watch(database, "commit")
-    kinds = (PRUNED, NOT_BILLED, WHOLE, REJECTED, SUMMARY, AHEAD, FAILED)
+    kinds = (PRUNED, NOT_BILLED, WHOLE, REJECTED, SUMMARY, AHEAD, FAILED, TASK, NO_REQUEST)
     records = [record(number, row) for number, row in enumerate(kinds)]
     for each in records:
         log.write(each)
@@ -309,7 +494,7 @@ async def test_records_are_read_as_they_were_written(database: Database) -> None
 
 async def test_the_breaks_of_a_chat_are_listed(database: Database) -> None:
     """Those of this user's chat alone, the newest first; none for a chat without an id."""
-    log = AuditLog(database)
+    log = SpendingLedger(database)
     found = [replace(PRUNED, break_position=f"turn {turn}", break_cause="edit") for turn in (1, 2, 3)]
     others = [replace(PRUNED, break_position="", break_cause=""), PRUNED]
     for number, row in enumerate([*found, *others]):
@@ -322,7 +507,7 @@ async def test_the_breaks_of_a_chat_are_listed(database: Database) -> None:
 
 async def test_what_a_chat_has_cost_is_added_up_by_day_and_model(database: Database) -> None:
     """By the days of a time zone, the latest first; what cost nothing is not listed, nor what others have asked."""
-    log, table = AuditLog(database), database.tables.audit
+    log, table = SpendingLedger(database), database.tables.audit
     midnight = int(datetime(2024, 5, 2, tzinfo=UTC).timestamp())
     for number, (seconds, model, cost, provider) in enumerate(
         [
@@ -358,9 +543,9 @@ async def test_a_refused_record_costs_the_others_nothing(
     sqlite_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Those that were gathered with it are written by themselves."""
-    log = AuditLog(sqlite_database)
+    log = SpendingLedger(sqlite_database)
     for each in (record(1), record(2, chat_id=None), record(3)):
         log.write(each)
     await log.idle()
     assert await audited(sqlite_database) == [record(3), record(1)]
-    assert [each.partition(":")[0] for each in caplog.messages] == ["audit of contexts"]
+    assert [each.partition(",")[0] for each in caplog.messages] == ["bill not written"]

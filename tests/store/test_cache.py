@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis import exceptions
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 servers = pytest.mark.servers
 
-ROW = row(1)
+ROW, SECOND = row(1), row(2)
 COLUMNS = json.loads(encode_row(ROW).partition(b"\0")[0])
 
 
@@ -190,6 +194,90 @@ async def test_a_key_of_another_type_costs_a_query_and_nothing_else(
         assert await cached.load("ada", [ROW.id]) == {ROW.id: ROW}
     await cached.put([ROW])
     assert await redis_client.type(key) == b"string"
+
+
+class OddRedis(FakeRedis):
+    """Answers each command with something, or raises it."""
+
+    def __init__(self, odd: object) -> None:
+        super().__init__()
+        self.odd = odd
+
+    async def mget(self, keys: Sequence[str]) -> Any:
+        await super().mget(keys)
+        return self._odd()
+
+    async def execute(self) -> Any:
+        await super().execute()
+        return self._odd()
+
+    def _odd(self) -> object:
+        if isinstance(self.odd, Exception):
+            raise self.odd
+        return self.odd
+
+
+ERRORS = (
+    exceptions.ResponseError("NOAUTH Authentication required."),
+    exceptions.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"),
+    exceptions.MovedError("3999 127.0.0.1:6381"),
+    exceptions.AskError("3999 127.0.0.1:6381"),
+    exceptions.BusyLoadingError("Redis is loading the dataset in memory"),
+    exceptions.ReadOnlyError("You can't write against a read only replica."),
+    cast("Any", exceptions.RedisClusterException)("no node"),
+    exceptions.InvalidResponse("?"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    AttributeError("'NoneType' object has no attribute 'decode'"),
+    IndexError("list index out of range"),
+    RecursionError(),
+    OSError("reset"),
+)
+ODD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.binary()
+    | st.sampled_from(ERRORS),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.tuples(inner) | st.dictionaries(st.text(), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def check_that_nothing_breaks(odd: object) -> None:
+    """Use a cache over a Redis that answers this."""
+    rows = [ROW, SECOND]
+
+    async def use() -> None:
+        guarded = GuardedRedis(OddRedis(odd), prefix="x", pause_seconds=0)
+        cached = CachedRows(memory := MemoryRows(), guarded, asyncio.create_task)
+        await cached.put(rows)
+        assert await cached.load("ada", [each.id for each in rows]) == {each.id: each for each in rows}
+        with pytest.raises(StoreUnavailable) if odd != [True] else nullcontext():
+            await cached.delete("ada", [ROW.id])
+        assert await memory.load("ada", [ROW.id]) == {}
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_whatever_redis_raises_is_a_row_that_it_does_not_have(error: Exception) -> None:
+    """Redis, its client, or the network; only a deletion reports it."""
+    check_that_nothing_breaks(error)
+
+
+@given(odd=ODD, in_place=st.none() | st.integers(0, 1))
+def test_whatever_redis_answers_is_a_row_that_it_does_not_have(odd: object, in_place: int | None) -> None:
+    """An answer of any type or length, or with anything in one of its places."""
+    answer: list[object] = [encode_row(ROW), encode_row(SECOND)]
+    if in_place is None:
+        check_that_nothing_breaks(odd)
+    else:
+        answer[in_place] = odd
+        check_that_nothing_breaks(answer)
 
 
 class SlowRows(MemoryRows):

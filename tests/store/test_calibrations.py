@@ -6,7 +6,7 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Calibration
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
-from open_webui_openrouter_pipe.store.beside import StoredCalibrations
+from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.store.beside import StoredCalibrations
+from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, passing_cancellation
 from open_webui_openrouter_pipe.store.kept import SealedSummaries
 from tests.store.contract import KEYRING, NOW, sql_rows

@@ -241,13 +241,13 @@ async def test_a_missing_table_keeps_nothing_else(database: Database, absent: st
     for table in tables.values():
         await write(database, table, "1", "ada", "deleted", AGED)
         await write(database, table, "2", "eve", "chat-1", AGED)
-    hold = {"account": "user:ada", "id": "1", "amount": 1.0, "until": NOW}
-    await database.change(sa.insert(database.tables.hold), hold)
+    lease = {"name": "summary:1", "holder": "dead", "until": NOW}
+    await database.change(sa.insert(database.tables.lease), lease)
     await database.change(sa.text(f"DROP TABLE {getattr(database.tables, absent).fullname}"))
     with pytest.raises(StoreUnavailable):
         await sweep(database, FakeHost())
     assert [await left(database, table) for table in tables.values()] == [[]] * len(tables)
-    assert await column_values(database, database.tables.hold.c.account) == []
+    assert await column_values(database, database.tables.lease.c.name) == ["sweep"]
 
 
 async def column_values(database: Database, column: sa.Column[str]) -> list[str]:

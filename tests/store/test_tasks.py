@@ -70,21 +70,20 @@ async def test_values_gather_until_their_time_is_over_or_a_batch_is_full() -> No
     ("refusals", "values", "written", "logged"),
     [
         (
-            (LOST, RuntimeError("odd")),
-            range(250),
-            [list(range(200, 250))],
-            ["numbers: 100 not written: unavailable", "numbers: 100 not written"],
+            (RuntimeError("odd"),),
+            range(150),
+            [list(range(100, 150))],
+            ["numbers: unexpected error", "numbers: 100 not written: RuntimeError"],
         ),
         ((), (1, -1, 3), [[1], [3]], ["numbers: 1 not written: refused"]),
-        ((LOST,), (1, -1, 3), [], ["numbers: 3 not written: unavailable"]),
         (
             (),
             range(MAX_WAITING_VALUES + 1),
             [list(range(at, at + 100)) for at in range(0, MAX_WAITING_VALUES, 100)],
-            ["numbers: not written, too many are waiting"],
+            ["numbers: 1 not written: too many are waiting"],
         ),
     ],
-    ids=["batches that fail", "a value that is refused", "an unavailable database", "too many values"],
+    ids=["batches that fail", "a value that is refused", "too many values"],
 )
 async def test_what_is_lost_is_logged(
     refusals: Sequence[Exception],
@@ -98,22 +97,82 @@ async def test_what_is_lost_is_logged(
     assert (table.batches, caplog.messages) == (written, logged)
 
 
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between attempts, which end at once."""
+    made: list[float] = []
+
+    class Timeout:
+        def __init__(self, seconds: float) -> None:
+            made.append(seconds)
+
+        async def __aenter__(self) -> None:
+            await asyncio.sleep(0)
+            raise TimeoutError
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr("open_webui_openrouter_pipe.store.beside.asyncio.timeout", Timeout)
+    return made
+
+
+async def test_batches_wait_while_the_database_is_away(
+    pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """With growing pauses, up to half a minute, each of which is logged; then all are written in their order."""
+    await writing(table := FakeTable(*[LOST] * 8), range(150)).idle()
+    assert table.batches == [list(range(100)), list(range(100, 150))]
+    assert pauses == [3600, 1, 2, 4, 8, 16, 30, 30, 30, 3600]
+    assert caplog.messages == ["numbers: 150 are waiting: unavailable"] * 8
+
+
+@pytest.mark.parametrize("is_writing", [True, False])
+async def test_a_planned_stop_waits_for_the_database(
+    monkeypatch: pytest.MonkeyPatch, *, is_writing: bool
+) -> None:
+    """A batch whose writing was cut short is written again."""
+    monkeypatch.setattr("open_webui_openrouter_pipe.store.beside._PAUSES_SECONDS", (0.01,))
+    table = FakeTable(*[LOST] * 3)
+    writer = writing(table, range(150), 0)
+    if is_writing:
+        table.gate.clear()
+        await asyncio.sleep(0.02)
+    closing = asyncio.create_task(writer.aclose())
+    await asyncio.sleep(0.02)
+    table.gate.set()
+    await closing
+    assert table.batches == [list(range(100)), list(range(100, 150))]
+
+
 async def test_what_is_not_written_before_the_end_is_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that hangs is cancelled when its owner closes it."""
-    monkeypatch.setattr("open_webui_openrouter_pipe.store.beside._CLOSING_SECONDS", 0)
+    """A writer that hangs is given up when its owner has closed it."""
+    monkeypatch.setattr("open_webui_openrouter_pipe.store.beside.CLOSING_SECONDS", 0)
     (table := FakeTable()).gate.clear()
     await writing(table, range(150)).aclose()
-    assert caplog.messages == ["numbers: 150 not written before the end"]
+    assert caplog.messages == ["numbers: 150 not written: the worker ends"]
 
 
 def test_an_event_loop_that_ends_waits_for_what_gathers() -> None:
     """A server that is stopped cancels all tasks; the values of its last moment are written all the same."""
 
     async def serve() -> FakeTable:
-        writing(table := FakeTable(), [1])
-        await asyncio.sleep(0)
+        writer = writing(table := FakeTable(), [1], 0)
+        await writer.idle()
+        begun = asyncio.Event()
+
+        async def answer() -> None:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                writer.write(2)
+
+        answering = asyncio.create_task(answer())
+        await begun.wait()
+        assert not answering.done()
         return table
 
-    assert asyncio.run(serve()).batches == [[1]]
+    assert asyncio.run(serve()).batches == [[1], [2]]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 async def audited(database: Database, *, limit: int = 100) -> list[Bill]:
     """The bills of the audit, the newest first."""
-    table, names = database.tables.audit, [each.name for each in AUDIT_COLUMNS]
+    table, names = database.tables.audit, [each.name for each in AUDIT_COLUMNS if each.name != "created"]
     bills = []
     for found in await database.fetch(sa.select(table).order_by(table.c.id.desc()).limit(limit)):
         steps = tuple(Step(**step) for step in found.steps)

@@ -14,6 +14,8 @@ from open_webui_openrouter_pipe.ports import FileContent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from open_webui_openrouter_pipe.ports import Room
+
 PICTURES = {
     f"image/{kind}": base64.b64decode(content)
     for kind, content in (
@@ -60,13 +62,13 @@ class FakeFiles:
             }
         )
 
-    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
+    async def read(self, user_id: str, file_id: str, room: Room) -> FileContent:
         self.read_ids.append(file_id)
         await asyncio.sleep(0)
         owner, file = self.kept.get(file_id, ("", None))
-        del max_bytes  # a storage that does not look at the size
         if file is None or owner != user_id:
             raise AttachmentNotFound("there is no such file, or you may not read it")
+        await room.take(len(file.content))
         return file
 
     def id_of(self, user_id: str, key: str) -> str:

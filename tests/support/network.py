@@ -27,6 +27,8 @@ from cryptography.x509.oid import NameOID
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 PUBLIC_IPS = frozenset({"93.184.216.34", "93.184.216.35", "2606:2800:220:1::34"})
 CERTIFIED = ("files.example.com", "cdn.example.com", "xn--bcher-kva.example.com", "localhost")
 """The names in the servers' certificate."""
@@ -64,6 +66,15 @@ def new_certificates(directory: Path) -> Certificates:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(chain)
     return Certificates(server, ssl.create_default_context(cadata=shown.decode()))
+
+
+def trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A server's side of certificates that the machine trusts."""
+    certificates, path = new_certificates(folder), folder / "authority.pem"
+    (authority,) = certificates.client.get_ca_certs(binary_form=True)
+    path.write_text(ssl.DER_cert_to_PEM_cert(authority))
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    return certificates.server
 
 
 class NameServer:

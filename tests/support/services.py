@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from datetime import date
@@ -12,6 +13,7 @@ from open_webui_openrouter_pipe.context.report import ChatCost, ChatRecord
 from open_webui_openrouter_pipe.context.spending import SpendingReport, report_spending
 from open_webui_openrouter_pipe.turn.bill import Payer, Spending, SpendingServices, SpendingSettings
 from open_webui_openrouter_pipe.turn.fit import PlannerServices
+from open_webui_openrouter_pipe.turn.late_bills import LateBills
 from open_webui_openrouter_pipe.turn.memory import Memory
 
 if TYPE_CHECKING:
@@ -48,9 +50,10 @@ class FakeServices:
 
 
 def spending_of(planner: PlannerServices, origin: RequestOrigin) -> Spending:
-    """What a call spends by these services, without limits and questions; nothing is written, there is always room."""
-    ledger = Mock(sums=AsyncMock(return_value={}), hold=AsyncMock(return_value=True))
-    services = SpendingServices(ledger, planner, AsyncMock(return_value=()))
+    """What a call spends by these services, without limits and questions; there is always room."""
+    room = {"sums": AsyncMock(return_value={}), "hold": AsyncMock(return_value=True)}
+    ledger = Mock(**room, write=planner.write)
+    services = SpendingServices(ledger, planner, AsyncMock(return_value=()), LateBills(asyncio.ensure_future))
     return Spending(services, SpendingSettings(), Payer(), origin, origin.chat_id, None)
 
 

@@ -114,6 +114,7 @@ async def said_of(steps: Sequence[tuple[float, Output | None]]) -> list[tuple[fl
     )
 
     async def write() -> None:
+        channel.ask()
         for seconds, output in steps:
             await asyncio.sleep(began + seconds - loop.time())
             if output is not None:
@@ -144,6 +145,29 @@ async def test_nothing_is_said_of_an_answer_that_flows() -> None:
 
 
 @pytest.mark.skips_time
+async def test_who_thinks_about_a_price_is_not_waited_for() -> None:
+    """Nor is anybody before a request is sent, but for a wait that was announced."""
+    loop = asyncio.get_running_loop()
+    announced = Notice("Reading...", done=False)
+    while_reading = [(8.0, "8.0"), (20.0, "20.0"), (60.0, "60.0")]
+    for first, before in ((Notice("Read."), []), (announced, while_reading)):
+        channel = OutputChannel(waiting_line=lambda _, seconds: Notice(f"{seconds}"))
+
+        async def send(channel: OutputChannel = channel) -> None:
+            await asyncio.sleep(93)
+            channel.ask()
+            await asyncio.sleep(10)
+            channel.close()
+
+        await channel.put(first)
+        began, sending = loop.time(), asyncio.create_task(send())
+        said = [(round(loop.time() - began, 2), output) async for output in channel.drain()]
+        lines = [(at, Notice(line)) for at, line in (*before, (101.0, "8.0"))]
+        assert said == [(0.0, first), *lines]
+        await sending
+
+
+@pytest.mark.skips_time
 async def test_whoever_stops_draining_ends_the_watch() -> None:
     """No timer goes on for an answer that nobody reads."""
     asked = list[float]()
@@ -152,7 +176,9 @@ async def test_whoever_stops_draining_ends_the_watch() -> None:
         asked.append(seconds)
         return Notice("Wait.")
 
-    outputs = OutputChannel(waiting_line=line).drain()
+    channel = OutputChannel(waiting_line=line)
+    channel.ask()
+    outputs = channel.drain()
     assert await anext(outputs) == Notice("Wait.")
     await outputs.aclose()
     await asyncio.sleep(100)
@@ -163,6 +189,7 @@ async def test_whoever_stops_draining_ends_the_watch() -> None:
 async def test_nothing_is_waited_for_once_the_answer_is_whole() -> None:
     """However long its reader takes with the last of it."""
     channel = OutputChannel(waiting_line=lambda _, seconds: Notice(f"Wait {seconds}.", done=False))
+    channel.ask()
     await channel.put(text("a"))
     channel.close()
     said = []

@@ -22,7 +22,8 @@ from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Request, RequestOrigin
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
-from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms, PlannerServices, about, is_large
+from open_webui_openrouter_pipe.threads import is_large
+from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms, PlannerServices, about
 from open_webui_openrouter_pipe.turn.round import Answer
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
 from tests.support.chats import simulated_requests, system, user
@@ -124,7 +125,7 @@ async def test_a_line_is_shown_where_nobody_has_read_it(
     [
         (0, {}, [1, 0]),
         (0, {"is_admin": False}, [0, 0]),
-        (0, {"recorded": False}, [0, 0]),
+        (0, {"is_task": True}, [0, 0]),
         (0, {"chat_id": ""}, [0, 0]),
         (0, {"optional_tools": ("small",)}, [0, 0]),
         (2, {}, [0, 0]),
@@ -173,7 +174,8 @@ async def test_a_bill_is_recorded_and_learned_from(
     answer = Answer(end=finished(usage, item) if billed else None)
     spending = spending_of(books.planner(), ORIGIN)
     await spending.open(plan, Request({}), ShownNotices())
-    fitter.record(plan, answer, spending.close(plan, answer))
+    spending.close(plan, answer)
+    fitter.learn(plan, answer)
     (record,) = books.written
     paid = (record.input_tokens, record.cached_tokens, record.cost, record.tokens_sent)
     assert paid == ((billed, 1500, 0.5, plan.tokens) if billed else (0, 0, 0, plan.tokens))

@@ -43,7 +43,7 @@ NAMES = {
     "DISK FULL": OSError("disk full"),
     "not stored: the file is larger than 1 MB": not_stored("the file is larger than 1 MB"),
     "not stored: fault": not_stored(notice("attachment_storage_failed")),
-    "not stored: damaged": not_stored(notice("attachment_damaged")),
+    "not stored: damaged": not_stored(notice("file_damaged")),
     "no picture": notice("attachment_not_a_picture"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,12 @@ from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
 from open_webui_openrouter_pipe.turn.memory import Memory
-from open_webui_openrouter_pipe.turn.round import Answer
+from open_webui_openrouter_pipe.turn.round import Answer, waiting_line
 from open_webui_openrouter_pipe.turn.runner import report_failure
 from open_webui_openrouter_pipe.words.lines import notice
 from tests.support.rows import rows
 from tests.turn.pipe import call, completed, delta, message, opened, reasoning
-from tests.turn.turns import FIRST_TURN, OLD, OLD_REASONING, StoreState, TurnSetup
+from tests.turn.turns import FIRST_TURN, OLD, OLD_REASONING, FakeOpenRouter, StoreState, TurnSetup
 
 pytestmark = pytest.mark.anyio
 
@@ -128,7 +128,8 @@ async def test_however_a_stream_ends_the_turn_ends_in_order(
     started = [output.index for output in outputs if isinstance(output, ItemStarted)]
     finished = [output.index for output in outputs if isinstance(output, ItemFinished)]
     assert (kinds(outputs), line(outputs), started) == (shown.split(), said, finished)
-    assert [record.input_tokens for record in setup.books.written] == [tokens]
+    billed = [0 if record.estimated else record.input_tokens for record in setup.books.written]
+    assert billed == [tokens]
 
 
 @pytest.mark.parametrize(("reasoning", "turns", "said"), rows(TABLES, "the store"))
@@ -203,7 +204,7 @@ async def test_calls_are_stored_at_the_end_of_their_round() -> None:
 
 
 async def test_stop_while_the_store_writes_ends_the_turn() -> None:
-    """No marker or text behind it is shown before; no task is left, and the request is recorded without a bill."""
+    """No marker or text behind it is shown before; no task is left, and the request is recorded with an estimate."""
     setup, channel = TurnSetup(FIRST_TURN, answer(THOUGHT, TEXT)), OutputChannel(interval_seconds=0)
     setup.store.may_write.clear()
     turn = asyncio.create_task(setup.turn(channel).run())
@@ -213,7 +214,7 @@ async def test_stop_while_the_store_writes_ends_the_turn() -> None:
     with pytest.raises(asyncio.CancelledError):
         await turn
     assert kinds(shown) == ["ItemStarted", "ItemFinished"]
-    assert [record.input_tokens for record in setup.books.written] == [0]
+    assert [record.estimated for record in setup.books.written] == [True]
 
 
 async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
@@ -280,6 +281,33 @@ SHOWING = [
 ]
 
 
+class Silent(FakeOpenRouter):
+    """Says nothing for nine seconds."""
+
+    async def _events(self, prepared: Sequence[Event | Exception]) -> AsyncIterator[Event]:
+        await asyncio.sleep(9)
+        async for event in super()._events(prepared):
+            yield event
+
+
+@pytest.mark.skips_time
+async def test_a_provider_is_waited_for_from_the_request_on() -> None:
+    """Not while something else takes its time before."""
+
+    async def fill(items: Sequence[Item], _: Sequence[int]) -> FilledItems:
+        await asyncio.sleep(30)
+        return FilledItems(items)
+
+    setup, channel = TurnSetup(SHOWING, fill=fill), OutputChannel(waiting_line=waiting_line)
+    setup.router = Silent(answer(TEXT))
+    began = asyncio.get_running_loop().time()
+    task = asyncio.create_task(replace(setup.turn(channel), shown_from_seconds=600.0).run())
+    outputs = [(asyncio.get_running_loop().time() - began, each) async for each in channel.drain()]
+    await task
+    (said,) = [(round(at), each.text) for at, each in outputs if isinstance(each, Notice)]
+    assert said == (38, "Waiting for the model... 8 s. Stop is safe.")
+
+
 async def test_a_wait_for_attachments_is_shown_and_ends() -> None:
     """Then comes the answer; a turn is named by what was attached, sent or not: its summary is of both."""
     slow, channel = Slow(), OutputChannel(interval_seconds=0)
@@ -288,7 +316,7 @@ async def test_a_wait_for_attachments_is_shown_and_ends() -> None:
     outputs = channel.drain()
     assert await anext(outputs) == Notice("Reading the attachments of this chat...", done=False)
     slow.arrived.set()
-    assert await anext(outputs) == Notice("The attachments are read.")
+    assert await anext(outputs) == Notice("The wait is over.")
     assert not line([output async for output in outputs])
     await task
     await other.run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from open_webui_openrouter_pipe.errors import (
     RateLimited,
     StoreUnavailable,
 )
+from open_webui_openrouter_pipe.money.audit import Bill
+from open_webui_openrouter_pipe.money.prices import Prices
 from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
@@ -45,7 +48,6 @@ from tests.turn.summary_fakes import (
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.ports import Summaries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]
@@ -138,6 +140,28 @@ async def test_both_attempts_share_the_time_limit() -> None:
     )
     assert [attempt.failure for attempt in attempts] == ["malformed", "timed_out"]
     assert asyncio.get_running_loop().time() - start == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("is_left", [True, False], ids=["left", "timed out"])
+@pytest.mark.parametrize("is_cached", [True, False], ids=["cached", "cold"])
+async def test_what_nobody_waited_for_is_billed_as_an_estimate(*, is_left: bool, is_cached: bool) -> None:
+    """By our own count of what was sent, beside the bill of the attempt before; also where the user has left."""
+    part, bills = target(), list[Bill]()
+    prefix = cached_prefix(part, tokens=10_000) if is_cached else None
+    writer = summary_writer(FakeProvider(None))
+    own, live = (
+        replace(each, prices=Prices(input=1e-6))
+        for each in (writer.standalone_model, writer.suffix_model)
+        if each
+    )
+    writer = replace(writer, standalone_model=own, suffix_model=live)
+    writing = writer.write(part, prefix, time_limit_seconds=4.0, record=bills.append)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1.0 if is_left else 9.0):
+            await writing
+    tokens = 10_000 if is_cached else part.source_tokens
+    assert [(bill.estimated, bill.input_tokens) for bill in bills] == [(True, tokens)]
+    assert bills[0].cost == pytest.approx(tokens * 1e-6)
 
 
 async def test_a_summary_as_long_as_its_source_is_refused() -> None:
