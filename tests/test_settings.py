@@ -9,6 +9,7 @@ from dataclasses import fields
 from itertools import groupby, product
 from operator import attrgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
@@ -482,6 +483,11 @@ class Asked:
     def __init__(self) -> None:
         self.pipe = Pipe(lambda: cast("App", self))
         self.settings: list[Settings] = []
+        self.worker = SimpleNamespace(host=SimpleNamespace(stored_valves=self.stored_valves))
+
+    async def stored_valves(self, _: str) -> dict[str, Any]:
+        """As the host has them where an administrator has set none."""
+        return {}
 
     async def answer(self, _: object, settings: Settings) -> AsyncGenerator[object]:
         self.settings.append(settings)

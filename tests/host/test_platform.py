@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -207,7 +208,7 @@ def visit_platform() -> dict[str, Any]:
         "database": str(shared.engine.url),
         "schema": shared.schema,
         "redis": shared.redis,
-        "secret": shared.secret_key,
+        "secret": json.loads(json.dumps(shared.secret_key)),  # it is masked where it is pickled
         "folder": str(shared.cache_folder),
     }
 
