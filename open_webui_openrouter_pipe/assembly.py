@@ -241,14 +241,10 @@ class Assembly:
         self, client: OpenRouterClient, *, retry_seconds: float, show: Show | None = None
     ) -> Responses:
         """What answers the requests of the call: it asks again where that helps; `show` gets the lines about it."""
-        call, task, address = (
-            self.permitted.call,
-            self.permitted.call.task,
-            self.permitted.settings.client.base_url,
-        )
+        call, address = self.permitted.call, self.permitted.settings.client.base_url
         attempt = partial(self.worker.breaker.attempt, address, user_id=call.user_id)
         responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show, attempt=attempt)
-        return responses if task is None or is_answer(task) else TaskResponses(responses)
+        return responses if call.task is None or is_answer(call.task) else TaskResponses(responses)
 
     async def _composer(self) -> Composer:
         """What writes the call's requests; a tool of ours looks up what was removed, unless nothing is."""

@@ -25,7 +25,7 @@ from .host.platform import host_secret
 from .host.switches import Switch
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
-from .media.memory import FILE_SHARE, REQUEST_SHARE
+from .media.memory import FILE_SHARE, MEGABYTE, REQUEST_SHARE
 from .money.limits import SpendingLimits, find_zone, read_limits
 from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
 from .openrouter.controls import SERVER_TOOLS, ControlSettings, price_text
@@ -64,7 +64,6 @@ from .words.lines import notice
 
 _IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
 """The fields of `image_config`, and the user valves that set them."""
-_MEGABYTE: Final = 1024 * 1024
 _KEY_BEGINNING: Final = "sk-or-"
 _HOST: Final = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 QUANTIZATIONS: Final = get_args(Quantization)
@@ -197,15 +196,15 @@ def _by_name(slice_class: type[_Slice], valves: AllValves, **others: Any) -> _Sl
 
 
 def _media(valves: AllValves) -> MediaSettings:
-    memory_bytes = valves.MAX_MEMORY_MB * _MEGABYTE
+    memory_bytes = valves.MAX_MEMORY_MB * MEGABYTE
     most_bytes = memory_bytes // REQUEST_SHARE
     return MediaSettings(
         documents=valves.DOCUMENTS,
         parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
         max_images=valves.MAX_INPUT_IMAGES_PER_REQUEST,
         image_selection=valves.IMAGE_INPUT_SELECTION,
-        max_bytes=min(valves.MAX_ATTACHMENT_MB * _MEGABYTE, memory_bytes // FILE_SHARE),
-        max_total_bytes=min(valves.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE or most_bytes, most_bytes),
+        max_bytes=min(valves.MAX_ATTACHMENT_MB * MEGABYTE, memory_bytes // FILE_SHARE),
+        max_total_bytes=min(valves.MAX_REQUEST_ATTACHMENTS_MB * MEGABYTE or most_bytes, most_bytes),
         memory_bytes=memory_bytes,
     )
 

@@ -1,9 +1,8 @@
 """The body of a request as JSON in UTF-8, written and sent in pieces that hold up nobody.
 
 Attachments make bodies of many megabytes, and Python's JSON writer holds the interpreter for as long as it looks at
-each of their characters, in another thread as well. So a large body is written in a thread, member by member, and a
-long text in windows, between which others get their turn; one that needs no escapes, as base64 never does, is copied.
-The bytes are the same.
+each of their characters. So a large body is measured in a thread, and written as it is sent: member by member, and a
+long text in windows; one that needs no escapes, as base64 never does, is copied.
 """
 
 from __future__ import annotations
@@ -42,7 +41,8 @@ class EncodedBody(httpx.AsyncByteStream):
         for piece in self.write():
             for start in range(0, len(piece), _WINDOW_CHARACTERS):
                 yield piece[start : start + _WINDOW_CHARACTERS]
-                await asyncio.sleep(0)
+                if len(piece) < self.length_bytes:
+                    await asyncio.sleep(0)
 
 
 async def encode_body(body: RequestBody) -> EncodedBody:

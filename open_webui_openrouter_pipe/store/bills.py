@@ -20,7 +20,6 @@ from operator import itemgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError
@@ -62,9 +61,8 @@ class BillWriter(BatchWriter[Bill]):
         self._held: set[str] = set()
         """Of requests that run, or whose bill waits."""
         self._renewing: asyncio.Task[None] | None = None
-        insert = (postgresql if database.dialect == "postgresql" else sqlite).insert(tables.audit)
-        row = tables.audit.c
-        self._add_rows = insert.on_conflict_do_nothing(index_elements=[row.id]).returning(row.id)
+        insert = database.insert(tables.audit).on_conflict_do_nothing(index_elements=["id"])
+        self._add_rows = insert.returning(tables.audit.c.id)
         self._add_to_chat = database.upsert(tables.ledger, adding=CHAT_SUMS)
         self._add_to_account = database.upsert(tables.usage, adding=CHAT_SUMS)
         self._ended = tables.hold.c.until <= database.now

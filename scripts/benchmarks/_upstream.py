@@ -4,7 +4,7 @@ Frames are prepared before the first is sent, and each delta is one write on a s
 meets the portions of a service with that pace. In the newest user message:
 
     [[bench: deltas=300 pace=0.008]]        so many deltas, so many seconds apart; without a pace forty to a write
-    [[bench: deltas=5 tool=get_time]]       first a call of that tool, and the deltas once its output is there
+    [[bench: deltas=5 tool=get_weather]]       first a call of that tool, and the deltas once its output is there
 
 What is not an answer comes from a stand-in. `python -m scripts.benchmarks._upstream` prints its address and serves.
 """

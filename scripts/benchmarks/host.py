@@ -11,13 +11,12 @@ events, bytes and wake-ups are of one turn. `hundred` has a fresh host for each 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import defaultdict
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
@@ -28,12 +27,13 @@ import httpx
 
 from scripts import build
 from scripts.benchmarks._upstream import KEY, directive
-from scripts.harness.openwebui import OpenWebUI, Sent, Session
+from scripts.harness.openwebui import TOOL, WEATHER, OpenWebUI, Sent, Session
 from scripts.launch import session
 from scripts.launch.api import ApiError
+from scripts.launch.process import printing_server, resident_kb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 MODELS = {"own": "own.openai/gpt-5.2", "floor": "floor", "ours": "openrouter.openai/gpt-5.2"}
 REPEATS = 9
@@ -47,8 +47,6 @@ _IDLE_SECONDS = 3.0
 _HEALTH_SECONDS = 0.02
 MAX_IDLE_MS = 50.0
 """A second of the idle host takes less, or the machine is not fit to measure on."""
-TOOL_ID = "bench_clock"
-TOOL = "class Tools:\n    def get_time(self) -> str:\n        'Tell the time.'\n        return '12:00'\n"
 FLOOR = '''"""
 title: Floor
 """
@@ -88,7 +86,7 @@ class Pipe:
 
 def run() -> dict[str, Any]:
     """Milliseconds, ratios and counts of one turn by the kind of work, then a hundred answers at once."""
-    with _upstream() as base_url, _Host(base_url) as host:
+    with printing_server("scripts.benchmarks._upstream") as base_url, _Host(base_url) as host:
         found = {name: _compared(host, name, work) for name, work in host.scenarios().items()}
         found["first_and_stop"] = _first_and_stop(host)
     return {**found, **_derived(found)}
@@ -97,22 +95,11 @@ def run() -> dict[str, Any]:
 def run_hundred() -> dict[str, Any]:
     """A hundred answers side by side, by each kind in a host of its own."""
     found = dict[str, Any]()
-    with _upstream() as base_url:
+    with printing_server("scripts.benchmarks._upstream") as base_url:
         for kind in MODELS:
             with _Host(base_url) as host:
                 found[kind] = _hundred(host, kind)
     return found
-
-
-@contextmanager
-def _upstream() -> Iterator[str]:
-    command = [sys.executable, "-m", "scripts.benchmarks._upstream"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            server.terminate()
 
 
 @dataclass
@@ -133,7 +120,7 @@ class _Host:
         content = build.build().read_text("utf-8")
         session.install(api, content, API_KEY=KEY, BASE_URL=self.base_url)
         api.install_function("floor", "Floor", FLOOR)
-        self.server.add_tool(TOOL_ID, TOOL)
+        self.server.add_tool(TOOL, WEATHER)
         own = {"enable": True, "prefix_id": "own", "api_type": "responses", "tags": [], "model_ids": []}
         addresses = {"OPENAI_API_BASE_URLS": [self.base_url], "OPENAI_API_KEYS": [KEY]}
         form = {"ENABLE_OPENAI_API": True, **addresses, "OPENAI_API_CONFIGS": {"0": own}}
@@ -159,7 +146,7 @@ class _Host:
             "api": lambda kind: self._bare(kind, 10),
             "one": lambda kind: self._turns(kind, 5, one),
             "tool": lambda kind: self._turns(
-                kind, 4, directive(deltas=5, tool="get_time"), tool_ids=[TOOL_ID]
+                kind, 4, directive(deltas=5, tool="get_weather"), tool_ids=[TOOL]
             ),
             "long": self._long_turns,
         }
@@ -297,7 +284,7 @@ def _hundred(host: _Host, kind: str) -> dict[str, Any]:
     text = directive(deltas=STREAM_DELTAS, pace=STREAM_PACE_SECONDS)
     host.ask(kind, text)
     stopping, lags, refused = threading.Event(), list[float](), 0
-    before_mb, began = _memory_mb(host.pid, "VmRSS"), dict[str, float]()
+    before_mb, began = resident_kb(host.pid) / 1024, dict[str, float]()
     Path(f"/proc/{host.pid}/clear_refs").write_text("5", "ascii")
     arrived: dict[str, float] = {}
     threads = [
@@ -328,7 +315,7 @@ def _hundred(host: _Host, kind: str) -> dict[str, Any]:
         "refused": refused,
         "processor_seconds": round(_processor_seconds(host.pid) - seconds, 2),
         "memory_mb": round(before_mb),
-        "peak_more_mb": round(_memory_mb(host.pid, "VmHWM") - before_mb, 1),
+        "peak_more_mb": round(_peak_mb(host.pid) - before_mb, 1),
         "first_delta_p50_ms": round(cuts[49]),
         "first_delta_p99_ms": round(cuts[98]),
         "lag_p99_ms": round(quantiles(lags, n=100, method="inclusive")[98] * 1000, 1),
@@ -391,9 +378,10 @@ def _wakes(pid: int) -> int:
     )
 
 
-def _memory_mb(pid: int, name: str) -> float:
+def _peak_mb(pid: int) -> float:
+    """The most of memory that a process has taken since its marks were cleared."""
     lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 BENCHMARKS = {"host": run, "hundred": run_hundred}
