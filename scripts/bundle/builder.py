@@ -43,6 +43,8 @@ AUTHOR = "the open-webui-openrouter-pipe authors"
 _FOR_TYPES = "TYPE_CHECKING"
 _THOROUGH = 12
 """Of libdeflate's levels the last: about 5 % less than zlib's."""
+_LINE = 1_000
+"""Characters in a line of packed text: editors are quick with such lines, and each break takes four bytes."""
 _START = "# --- bundled from here ---\n"
 _VERSION = re.compile(r'^__version__\s*=\s*"([^"]+)"', re.MULTILINE)
 
@@ -160,7 +162,7 @@ def pack(package: Package, function: Function = PIPE) -> str:
         f"if __name__ == '__main__':\n    run_as_program({named})\n"
         f"else:\n    Pipe = load_packed({named}, entry={function.entry!r}).Pipe\n"
     )
-    lines = [loader.PACKED, *re.findall(".{1,120}", payload), loader.seal_payload(payload, digest)]
+    lines = [loader.PACKED, *re.findall(f".{{1,{_LINE}}}", payload), loader.seal_payload(payload, digest)]
     comments = "".join(f"# {line}\n" for line in lines)
     return f"{frontmatter(package, function, about)}\n{_loader_text()}\n\n{code}\n{comments}"
 
