@@ -1,8 +1,8 @@
 """The error tree: every failure that a user or a caller may meet.
 
-An error says what the user should read: `user_message`, one plain line without secrets; `admin_message` is the same
-for who can change settings and add credits. `passes` says that the same request may succeed a little later. Callers of
-the bare API also get its HTTP `status` and, where OpenAI's API has one for it, the `code`.
+An error says what the user should read: `user_message`, one plain line without secrets, which has words of its own for
+who can change settings and add credits. `passes` says that the same request may succeed a little later. Callers of the
+bare API also get its HTTP `status` and, where OpenAI's API has one for it, the `code`.
 The exceptions of libraries are translated into these in the adapter that owns the library; nothing else crosses a
 folder's border.
 """
@@ -36,7 +36,7 @@ Down: TypeAlias = Literal["", "connection", "address", "model"]
 class PipeError(Exception):
     """Base of all errors of this package.
 
-    `user_message` and `admin_message` are one line of plain text for the chat; `str(error)` may hold more for the log.
+    `user_message` is one line of plain text for the chat; `str(error)` may hold more for the log.
     What `has_reference` comes from outside: line and log share a short id by which one is found by the other.
     `generation_id` is OpenRouter's name for the request, empty where it has given none. `retry_after_seconds` is how
     long the server asked to wait, or an address is left alone, None where nothing says that. `kind` is what
@@ -56,12 +56,10 @@ class PipeError(Exception):
         user_message: str,
         *,
         detail: str = "",
-        admin_message: str = "",
         retry_after_seconds: float | None = None,
     ) -> None:
         super().__init__(f"{user_message} ({detail})" if detail else user_message)
         self.user_message = user_message
-        self.admin_message = admin_message or user_message
         self.detail = detail
         self.retry_after_seconds = retry_after_seconds
 

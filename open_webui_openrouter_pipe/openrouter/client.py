@@ -34,7 +34,7 @@ from ..ports import Event, RequestBody
 from ..responses.effects import Decoder, Usage, join_deltas, parse_event, read_generation, terminal_event
 from ..responses.failure import Failure, read_failure
 from ..responses.values import as_generation_id, read_json
-from ..words.lines import admin_notice, notice
+from ..words.lines import notice
 from .connections import Pace
 from .errors import redact, retry_after, to_error
 from .wire import EncodedBody, encode_body
@@ -138,7 +138,7 @@ class OpenRouterClient:
     async def _request(self, path: str, body: RequestBody | None = None) -> httpx.Request:
         """Return a request: a POST of the body, which needs a key, or a GET."""
         if body and not self._settings.api_key.strip():
-            raise ConfigurationError(notice("no_api_key"), admin_message=admin_notice("no_api_key"))
+            raise ConfigurationError(notice("no_api_key"))
         content = await encode_body(body) if body else None
         headers = _headers(self._settings, content, is_streamed=bool(body and body["stream"]))
         try:
@@ -281,22 +281,17 @@ async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _
         async with asyncio.timeout(limit_seconds):
             return await response
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
-        silent = ConnectionFailed(
-            notice("no_response", seconds=limit_seconds),
-            admin_message=admin_notice("no_response", seconds=limit_seconds),
-        )
+        silent = ConnectionFailed(notice("no_response", seconds=limit_seconds))
         silent.down = "address"
         raise silent from None  # a library's variables hold the headers, and with them the key
     except httpx.PoolTimeout:  # all connections are in use: no fault of the address
-        seconds = _CONNECT_TIMEOUT_SECONDS
-        line, admin_line = notice("queue_slow", seconds=seconds), admin_notice("queue_slow", seconds=seconds)
-        raise TooBusy(line, admin_message=admin_line) from None
+        raise TooBusy(notice("queue_slow", seconds=_CONNECT_TIMEOUT_SECONDS)) from None
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
         raise _unusable_address(error) from None
     except httpx.HTTPError as error:
         is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError)
         name = "connection_reset" if is_there else "unreachable"
-        failed = ConnectionFailed(notice(name), detail=redact(repr(error)), admin_message=admin_notice(name))
+        failed = ConnectionFailed(notice(name), detail=redact(repr(error)))
         failed.passes, failed.down = True, "" if is_there else "connection"
         raise failed from None
 

@@ -12,7 +12,7 @@ import httpx
 
 from ..errors import AddressPaused, ModelPaused, PipeError, ProviderError
 from ..ports import Pauses, RequestBody
-from ..words.lines import admin_notice, notice
+from ..words.lines import notice
 
 FAILURES_TO_OPEN: Final = 5
 """How often in a row; for a connection, two questions of users with their retries."""
@@ -109,11 +109,7 @@ class Breaker:
                 paused, line = (
                     (AddressPaused, "address_paused") if name == address else (ModelPaused, "model_paused")
                 )
-                raise paused(
-                    notice(line, **values),
-                    admin_message=admin_notice(line, **values),
-                    retry_after_seconds=values["seconds"],
-                )
+                raise paused(notice(line, **values), retry_after_seconds=values["seconds"])
         for name in tried:  # an answer may be long in coming; by then a connection is there, or is not
             self._tried_until_seconds[name] = self._clock() + PAUSE_SECONDS
         try:

@@ -36,7 +36,7 @@ from ..ports import (
 )
 from ..responses.items import Item
 from ..threads import apart
-from ..words.lines import notice
+from ..words.lines import for_admins, notice
 from .admission import Away
 from .bill import Spending
 from .channel import OutputChannel
@@ -84,7 +84,7 @@ def report_failure(error: Exception, *, for_admin: bool) -> Failed:
         is_expected = isinstance(known, SpendingLimitReached) and not known.detail
         level, name = logging.INFO if is_expected else logging.WARNING, known.generation_id or "unnamed"
         log.log(level, "%s: %s; generation %s", reference, known, name)
-        line = known.admin_message if for_admin else known.user_message
+        line = for_admins(known.user_message) if for_admin else known.user_message
     if known is None or known.has_reference:
         line = notice("with_reference", line=line, reference=reference)
     return Failed(line, known)

@@ -33,6 +33,7 @@ from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
+from open_webui_openrouter_pipe.words.lines import for_admins
 from tests.openrouter.test_catalog import DATA
 from tests.openrouter.test_controls import CHEAP_READS, PRICED, SIZE, permitted
 from tests.openrouter.test_errors import TABLES
@@ -132,7 +133,7 @@ def fallbacks(wanted: Any, asked: str) -> Any:
 def own_key(status: int) -> Any:
     """Who owns a key is told what to do about it, whether they administrate anything or not."""
     error = to_error(Failure("m", status=status), is_own_key=True)
-    assert status == 429 or error.admin_message == error.user_message
+    assert status == 429 or for_admins(error.user_message) == error.user_message
     return type(error).__name__, error.user_message
 
 

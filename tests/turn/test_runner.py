@@ -41,7 +41,7 @@ from open_webui_openrouter_pipe.turn.channel import OutputChannel
 from open_webui_openrouter_pipe.turn.memory import Memory
 from open_webui_openrouter_pipe.turn.round import Answer, waiting_line
 from open_webui_openrouter_pipe.turn.runner import report_failure
-from open_webui_openrouter_pipe.words.lines import notice
+from open_webui_openrouter_pipe.words.lines import for_admins, notice
 from tests.support.rows import rows
 from tests.turn.pipe import call, completed, delta, message, opened, reasoning
 from tests.turn.turns import FIRST_TURN, OLD, OLD_REASONING, FakeOpenRouter, StoreState, TurnSetup
@@ -339,13 +339,16 @@ async def test_a_wait_for_attachments_is_given_up_with_the_turn(shown_from_secon
     await asyncio.wait_for(slow.ended.wait(), 600)
 
 
+POOR = notice("key_limit_reached")
+
+
 def refused() -> PipeError:
-    error = PaymentRequired("Tell your administrator.", admin_message="Add credits.", detail="402 | poor")
+    error = PaymentRequired(POOR, detail="402 | poor")
     error.generation_id = "gen-7"
     return error
 
 
-@pytest.mark.parametrize(("for_admin", "line"), [(False, "Tell your administrator."), (True, "Add credits.")])
+@pytest.mark.parametrize(("for_admin", "line"), [(False, POOR), (True, for_admins(POOR))])
 async def test_each_reads_what_they_can_do(
     *, for_admin: bool, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -353,7 +356,7 @@ async def test_each_reads_what_they_can_do(
     failed = report_failure(refused(), for_admin=for_admin)
     found = re.fullmatch(rf"{re.escape(line)} \(reference ([A-Z]{{6}})\)", failed.message)
     assert found
-    assert caplog.messages == [f"{found[1]}: Tell your administrator. (402 | poor); generation gen-7"]
+    assert caplog.messages == [f"{found[1]}: {POOR} (402 | poor); generation gen-7"]
     assert report_failure(refused(), for_admin=for_admin) != failed
     assert report_failure(InvalidHistory("No messages."), for_admin=False).message == "No messages."
 
