@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -69,15 +68,16 @@ class Pace:
 class Breaker:
     """Leaves alone for a time what is down for everybody: an address, or a model there; of one worker, for all of it.
 
-    | `down` of the failure | such as | closes | counted |
+    | `down` of the failure | such as | closes | for others counted |
     |---|---|---|---|
     | connection | DNS, TLS, refused | the address | always |
     | address | no headers in time, a page with 5xx | the address | of another user than the last one |
     | model | OpenRouter says that its provider is down | the model | of another user than the last one |
     | "" | all else: 4xx, a connection that is reset while a large request is sent | nothing | |
 
-    So nobody's key, chat or attachments close anything for others. A model is named with its fallback models and
-    preferences of providers: asked for with others, it may be there.
+    For the user who had them all of these count. So nobody's key, chat or attachments close anything for others, and
+    who is alone does not go on asking. A model is named with its fallback models and preferences of providers: asked
+    for with others, it may be there.
     """
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
@@ -100,14 +100,16 @@ class Breaker:
             AddressPaused: The address is left alone at present.
             ModelPaused: The model is.
         """
-        model = f"{address}\n{json.dumps([body.get(name) for name in _ROUTING], sort_keys=True)}"
-        tried = [name for name in (address, model) if self._pauses.failures(name) >= FAILURES_TO_OPEN]
+        model = f"{address}\n{[body.get(name) for name in _ROUTING]}"
+        of_address, of_model = ((name, f"{name}\n{user_id}") for name in (address, model))
+        tried = [name for name in (*of_address, *of_model) if self._pauses.failures(name) >= FAILURES_TO_OPEN]
         for name in tried:
             tried_seconds = self._tried_until_seconds.get(name, 0.0) - self._clock()
             if (seconds := max(self._pauses.remaining_seconds(name), tried_seconds)) > 0:
                 values = {"seconds": max(1.0, seconds), "failures": self._pauses.failures(name)}
+                is_model = name in of_model
                 paused, line = (
-                    (AddressPaused, "address_paused") if name == address else (ModelPaused, "model_paused")
+                    (ModelPaused, "model_paused") if is_model else (AddressPaused, "address_paused")
                 )
                 raise paused(
                     notice(line, **values),
@@ -119,17 +121,19 @@ class Breaker:
         try:
             yield
         except PipeError as error:
-            name = model if error.down == "model" else address
-            # one that began before it was given up prolongs nothing
-            if error.down and (name in tried or self._pauses.failures(name) < FAILURES_TO_OPEN):
-                is_anybody = error.down == "connection" or name in tried
-                self._pauses.record_failure(name, by="" if is_anybody else user_id)
+            failed = () if not error.down else of_model if error.down == "model" else of_address
+            for name in failed:
+                # one that began before it was given up prolongs nothing
+                if name in tried or self._pauses.failures(name) < FAILURES_TO_OPEN:
+                    is_any = error.down == "connection" or name in tried or name != failed[0]
+                    self._pauses.record_failure(name, by="" if is_any else user_id)
             if error.down == "model" or (isinstance(error, ProviderError) and not error.down):
-                self._pauses.record_success(address)
+                for name in of_address:
+                    self._pauses.record_success(name)
             raise
         else:
-            self._pauses.record_success(address)
-            self._pauses.record_success(model)
+            for name in (*of_address, *of_model):
+                self._pauses.record_success(name)
         finally:
             for name in tried:
                 self._tried_until_seconds.pop(name, None)
