@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -102,41 +102,46 @@ class Breaker:
         """
         model = f"{address}\n{[body.get(name) for name in _ROUTING]}"
         of_address, of_model = ((name, f"{name}\n{user_id}") for name in (address, model))
-        tried = [name for name in (*of_address, *of_model) if self._pauses.failures(name) >= FAILURES_TO_OPEN]
-        for name in tried:
-            tried_seconds = self._tried_until_seconds.get(name, 0.0) - self._clock()
-            if (seconds := max(self._pauses.remaining_seconds(name), tried_seconds)) > 0:
-                values = {"seconds": max(1.0, seconds), "failures": self._pauses.failures(name)}
-                is_model = name in of_model
-                paused, line = (
-                    (ModelPaused, "model_paused") if is_model else (AddressPaused, "address_paused")
-                )
-                raise paused(
-                    notice(line, **values),
-                    admin_message=admin_notice(line, **values),
-                    retry_after_seconds=values["seconds"],
-                )
+        tried = [
+            *self._tried(of_address, AddressPaused, "address_paused"),
+            *self._tried(of_model, ModelPaused, "model_paused"),
+        ]
         for name in tried:  # an answer may be long in coming; by then a connection is there, or is not
             self._tried_until_seconds[name] = self._clock() + PAUSE_SECONDS
         try:
             yield
         except PipeError as error:
-            failed = () if not error.down else of_model if error.down == "model" else of_address
-            for name in failed:
+            down = of_model if error.down == "model" else of_address if error.down else ()
+            for name, by in zip(down, (user_id, ""), strict=False):
                 # one that began before it was given up prolongs nothing
                 if name in tried or self._pauses.failures(name) < FAILURES_TO_OPEN:
-                    is_any = error.down == "connection" or name in tried or name != failed[0]
-                    self._pauses.record_failure(name, by="" if is_any else user_id)
+                    is_anybody = error.down == "connection" or name in tried
+                    self._pauses.record_failure(name, by="" if is_anybody else by)
             if error.down == "model" or (isinstance(error, ProviderError) and not error.down):
-                for name in of_address:
-                    self._pauses.record_success(name)
+                self._pauses.record_success(*of_address)
             raise
         else:
-            for name in (*of_address, *of_model):
-                self._pauses.record_success(name)
+            self._pauses.record_success(*of_address, *of_model)
         finally:
             for name in tried:
                 self._tried_until_seconds.pop(name, None)
+
+    def _tried(
+        self, names: Sequence[str], paused: type[AddressPaused | ModelPaused], line: str
+    ) -> Iterator[str]:
+        """Yield which of the names are tried out, or raise that they are left alone."""
+        for name in names:
+            if (failures := self._pauses.failures(name)) < FAILURES_TO_OPEN:
+                continue
+            tried_seconds = self._tried_until_seconds.get(name, 0.0) - self._clock()
+            if (seconds := max(self._pauses.remaining_seconds(name), tried_seconds)) > 0:
+                values = {"seconds": max(1.0, seconds), "failures": failures}
+                raise paused(
+                    notice(line, **values),
+                    admin_message=admin_notice(line, **values),
+                    retry_after_seconds=values["seconds"],
+                )
+            yield name
 
 
 def open_client(transport: httpx.AsyncBaseTransport | None, *, has_proxy: bool) -> httpx.AsyncClient:

@@ -522,10 +522,26 @@ class Spending:
         """Count what the call has failed by."""
         self.services.note_failure(error, self.origin.model, self.payer.accounts)
 
-    def note_summary(self, bill: Bill) -> None:
-        """Have what a request for a summary has cost written."""
-        services, has_cost = self.services, bool(bill.cost or bill.provider_cost)
+    async def hold_summary(self, bill: Bill, body: RequestBody) -> Bill:
+        """Name the bill of a request for a summary, and hold the most that it may cost; nothing is waited for.
+
+        Raises SpendingLimitReached.
+        """
+        services, ceiling = self.services, self.ceiling
         named = replace(self._of_call(bill), id=services.planner.new_id())
+        if self.payer.under:
+            if bill.model != self.origin.model:
+                ceiling = replace(ceiling, models=(self.find(bill.model),), searches=0)
+            now_seconds = services.planner.memory.clock()
+            amount = ceiling.highest_cost(body, bill.input_tokens, seconds=now_seconds)
+            if not await self._has_hold(named, amount):
+                raise SpendingLimitReached(notice("limit_in_use"))
+        return named
+
+    def note_summary(self, bill: Bill) -> None:
+        """Have what a request for a summary has cost written; one that was not sent has no id."""
+        services, has_cost = self.services, bool(bill.cost or bill.provider_cost)
+        named = bill if bill.id else replace(self._of_call(bill), id=services.planner.new_id())
         services.ledger.write(replace(named, requests=int(has_cost)))
 
     def last_line(self, answer: Answer) -> str:

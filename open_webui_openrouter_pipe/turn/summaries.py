@@ -25,6 +25,7 @@ from ..errors import (
     PaymentRequired,
     PipeError,
     RateLimited,
+    SpendingLimitReached,
     StoreError,
 )
 from ..money.audit import Bill, Purpose
@@ -85,9 +86,14 @@ _LEASE_SLACK_SECONDS: Final = 30.0
 
 SummaryFailure: TypeAlias = (
     RefusalReason
-    | Literal["timed_out", "claimed_elsewhere", "database_unavailable", "provider", "unexpected_error"]
+    | Literal[
+        "timed_out", "claimed_elsewhere", "database_unavailable", "provider", "limit", "unexpected_error"
+    ]
 )
 """Why there is no summary; its line is `summary_failure_{code}`."""
+
+Hold: TypeAlias = Callable[[Bill, RequestBody], Awaitable[Bill]]
+"""Names the bill of a request, and holds the most that this may cost. Raises SpendingLimitReached."""
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +164,7 @@ class SummaryWriter:
     count: Callable[[str], int]
     clock: Callable[[], float]
     """Epoch seconds, by which prices go."""
+    hold: Hold
 
     async def write(
         self,
@@ -166,6 +173,7 @@ class SummaryWriter:
         earlier: EarlierState = NOTHING_EARLIER,
         *,
         time_limit_seconds: float,
+        purpose: Purpose = "summary",
         record: Callable[[Bill], None] = lambda _: None,
     ) -> tuple[Attempt, ...]:
         """Ask for a summary of the target, after the cached prefix if that is possible; twice at most.
@@ -178,7 +186,11 @@ class SummaryWriter:
         attempts: list[Attempt] = []
         requests = self._requests(target, assignment, cached_prefix)
         while request := await asyncio.to_thread(next, requests, None):
-            attempt, is_final = await self._attempt(*request, target, assignment, until_seconds, record)
+            model, (bill, body) = request
+            counted = replace(bill, purpose=purpose)
+            attempt, is_final = await self._attempt(
+                model, (counted, body), target, assignment, until_seconds, record
+            )
             attempts.append(attempt)
             record(attempt.bill)
             if is_final:
@@ -198,7 +210,12 @@ class SummaryWriter:
         (counted, body), sent_seconds = request, self.clock()
         cost = model.prices.cost(Usage(counted.input_tokens), seconds=sent_seconds).total
         unknown = replace(counted, cost=cost, estimated=True, failure="timed_out")
-        bill = replace(counted, input_tokens=0)
+        try:
+            unknown = await self.hold(unknown, body)
+        except SpendingLimitReached as error:
+            log.info("a summary is not asked for: %s", error)
+            return Attempt(replace(counted, input_tokens=0, failure="limit"), failure="limit"), True
+        bill = replace(unknown, input_tokens=0, cost=0.0, estimated=False, failure="")
         try:
             async with asyncio.timeout_at(until_seconds):
                 response = await self.responses.create(body)
@@ -496,13 +513,13 @@ class Summarizer:
         if left_seconds <= 0:
             return SummaryBatch(failure="timed_out")
         writer = await self.writer()
-        purpose: Purpose = "summary_ahead" if until_seconds is None else "summary"
         attempts = await writer.write(
             target,
             cached_prefix,
             earlier,
             time_limit_seconds=left_seconds,
-            record=lambda bill: self.record(replace(bill, purpose=purpose)),
+            purpose="summary_ahead" if until_seconds is None else "summary",
+            record=self.record,
         )
         last, origin = attempts[-1], self.origin
         bills = [attempt.bill for attempt in attempts]

@@ -17,6 +17,7 @@ from tests.support.chats import answer, history, system, user
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+    from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.ports import RequestBody
     from open_webui_openrouter_pipe.responses.failure import Failure
     from open_webui_openrouter_pipe.responses.items import Item
@@ -137,6 +138,11 @@ def when_needed(writer: SummaryWriter) -> Callable[[], Awaitable[SummaryWriter]]
     return make
 
 
+async def hold_nothing(bill: Bill, _body: RequestBody) -> Bill:
+    """No limit: the bill as it is."""
+    return bill
+
+
 def summary_writer(
     provider: FakeProvider,
     *,
@@ -153,4 +159,5 @@ def summary_writer(
         standalone_model=SummaryModel("vendor/own", FakeRequests("standalone"), standalone_window, reasons),
         count=count_tokens,
         clock=lambda: 0.0,
+        hold=hold_nothing,
     )
