@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -101,11 +101,10 @@ class Breaker:
             ModelPaused: The model is.
         """
         model = f"{address}\n{[body.get(name) for name in _ROUTING]}"
-        of_address, of_model = ((name, f"{name}\n{user_id}") for name in (address, model))
-        tried = [
-            *self._tried(of_address, AddressPaused, "address_paused"),
-            *self._tried(of_model, ModelPaused, "model_paused"),
-        ]
+        of_address, of_model = (address, f"{address}\n{user_id}"), (model, f"{model}\n{user_id}")
+        tried = [name for name in (*of_address, *of_model) if self._pauses.failures(name) >= FAILURES_TO_OPEN]
+        for name in tried:
+            self._check(name, is_model=name in of_model)
         for name in tried:  # an answer may be long in coming; by then a connection is there, or is not
             self._tried_until_seconds[name] = self._clock() + PAUSE_SECONDS
         try:
@@ -126,22 +125,17 @@ class Breaker:
             for name in tried:
                 self._tried_until_seconds.pop(name, None)
 
-    def _tried(
-        self, names: Sequence[str], paused: type[AddressPaused | ModelPaused], line: str
-    ) -> Iterator[str]:
-        """Yield which of the names are tried out, or raise that they are left alone."""
-        for name in names:
-            if (failures := self._pauses.failures(name)) < FAILURES_TO_OPEN:
-                continue
-            tried_seconds = self._tried_until_seconds.get(name, 0.0) - self._clock()
-            if (seconds := max(self._pauses.remaining_seconds(name), tried_seconds)) > 0:
-                values = {"seconds": max(1.0, seconds), "failures": failures}
-                raise paused(
-                    notice(line, **values),
-                    admin_message=admin_notice(line, **values),
-                    retry_after_seconds=values["seconds"],
-                )
-            yield name
+    def _check(self, name: str, *, is_model: bool) -> None:
+        """Raise where nobody may try it at present."""
+        tried_seconds = self._tried_until_seconds.get(name, 0.0) - self._clock()
+        if (seconds := max(self._pauses.remaining_seconds(name), tried_seconds)) <= 0:
+            return
+        paused, line = (ModelPaused, "model_paused") if is_model else (AddressPaused, "address_paused")
+        values = {"seconds": max(1.0, seconds), "failures": self._pauses.failures(name)}
+        admin_message = admin_notice(line, **values)
+        raise paused(
+            notice(line, **values), admin_message=admin_message, retry_after_seconds=values["seconds"]
+        )
 
 
 def open_client(transport: httpx.AsyncBaseTransport | None, *, has_proxy: bool) -> httpx.AsyncClient:

@@ -253,8 +253,8 @@ class BillWriter(BatchWriter[Bill]):
 
 def _row(bill: Bill, lacking: Collection[str]) -> dict[str, Any]:
     columns = {**asdict(bill), "pruned": bill.pruned}
-    names = (*(column.name for column in AUDIT_COLUMNS), "pruned")
-    return {name: columns[name] for name in names if name not in lacking}
+    names = [column.name for column in AUDIT_COLUMNS]
+    return {name: columns[name] for name in (*names, "pruned") if name not in lacking}
 
 
 def _read_sums(found: Sequence[sa.Row[Any]]) -> Mapping[str, AccountSums]:
