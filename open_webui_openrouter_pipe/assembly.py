@@ -359,8 +359,10 @@ class Assembly:
             bool(own_model and own_model.reasons),
             own_model.prices if own_model else NO_PRICES,
         )
+        client = self._client(composer)
         return SummaryWriter(
-            self._responses(self._client(composer), retry_seconds=0.0),  # it has attempts of its own
+            self._responses(client, retry_seconds=0.0),  # it has attempts of its own
+            client,
             suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,

@@ -413,9 +413,6 @@ class Responses(Protocol):
         also StreamBroken. A cancellation between two attempts says `WAITED`.
         """
 
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Return the response object of a request without streaming; raises the error tree's provider errors."""
-
     def explain(self, failure: Failure) -> PipeError:
         """Turn a failure that arrived inside a stream into the error tree's error."""
 

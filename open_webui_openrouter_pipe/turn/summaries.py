@@ -31,10 +31,19 @@ from ..errors import (
 from ..money.audit import Bill, Purpose
 from ..money.prices import NO_PRICES, Paid, Prices, paid
 from ..planning.plan import CachedPrefix
-from ..ports import Pauses, RequestBody, RequestOrigin, Requests, Responses, StoredSummary, Summaries
+from ..ports import (
+    Generations,
+    Pauses,
+    RequestBody,
+    RequestOrigin,
+    Requests,
+    Responses,
+    StoredSummary,
+    Summaries,
+)
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
-from ..responses.reducer import reduce_response
+from ..responses.reducer import Reducer
 from ..summaries.completion import complete_summary
 from ..summaries.prompt import (
     SummaryAssignment,
@@ -159,6 +168,7 @@ class SummaryWriter:
     """
 
     responses: Responses
+    generations: Generations
     suffix_model: SummaryModel | None
     standalone_model: SummaryModel
     count: Callable[[str], int]
@@ -216,11 +226,10 @@ class SummaryWriter:
             log.info("a summary is not asked for: %s", error)
             return Attempt(replace(counted, input_tokens=0, failure="limit"), failure="limit"), True
         bill = replace(unknown, input_tokens=0, cost=0.0, estimated=False, failure="")
+        self.generations.named.clear()
         try:
             async with asyncio.timeout_at(until_seconds):
-                response = await self.responses.create(body)
-            end = reduce_response(dict(response))[-1]
-            assert isinstance(end, ResponseFinished | ResponseFailed)
+                end = await self._ask(body)
             usage = end.usage or Usage()
             total = paid(usage, model.prices.cost(usage, seconds=sent_seconds))
             unknown = bill = replace(
@@ -236,16 +245,30 @@ class SummaryWriter:
             summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
             return Attempt(replace(bill, tokens_sent=tokens, details_omitted=summary.omitted), summary), True
         except asyncio.CancelledError:
-            record(unknown)
+            record(self._named(unknown))
             raise
         except SummaryRefused as refused:
             return Attempt(replace(bill, failure=refused.reason), failure=refused.reason), False
         except TimeoutError:
-            return Attempt(unknown, failure="timed_out"), True
+            return Attempt(self._named(unknown), failure="timed_out"), True
         except PipeError as error:
             log.warning("a summary was not written: %s", error)
             words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
             return Attempt(replace(bill, failure=words), failure="provider"), isinstance(error, FINAL_ERRORS)
+
+    async def _ask(self, body: RequestBody) -> ResponseFinished | ResponseFailed:
+        """Return the end of a response, read as a stream: that has an id at once, and ends when it is left."""
+        reducer = Reducer()
+        async with self.responses.stream(body) as events:
+            effects = [effect async for event in events for effect in reducer.feed(event)]
+        end = [*effects, *reducer.close()][-1]
+        assert isinstance(end, ResponseFinished | ResponseFailed)
+        return end
+
+    def _named(self, bill: Bill) -> Bill:
+        """The bill of a request that was left, with its id as far as one is known."""
+        named = self.generations.named
+        return replace(bill, generation=named[-1]) if named and bill.estimated else bill
 
     def _requests(
         self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None

@@ -161,7 +161,9 @@ async def test_what_nobody_waited_for_is_billed_as_an_estimate(*, is_left: bool,
         async with asyncio.timeout(1.0 if is_left else 9.0):
             await writing
     tokens = 10_000 if is_cached else part.source_tokens
-    assert [(bill.estimated, bill.input_tokens) for bill in bills] == [(True, tokens)]
+    assert [(bill.estimated, bill.input_tokens, bill.generation) for bill in bills] == [
+        (True, tokens, "gen-1")
+    ]
     assert bills[0].cost == pytest.approx(tokens * 1e-6)
 
 
