@@ -397,7 +397,12 @@ def test_bills_of_the_log_are_entered_by_the_page(
 ) -> None:
     """Lines as they are pasted, whatever the page takes for Markdown, and `now` as the next message."""
     bill = Bill(
-        id="b1_a_b", user_id="a*d*a", accounts=("user:a_d_a", "all"), cost=4.5e-05, break_cause="`y` [a](b)"
+        id="b1",
+        user_id="5c1d_2f_1a",
+        model="~openai/gpt_*_latest:free",
+        generation="gen-1_a_b",
+        accounts=("user:5c1d_2f_1a", "group:x_y_z", "all"),
+        cost=4.5e-05,
     )
     lines = [
         f"2026-11-28 04:23:20.824 | ERROR | bills:lose:115 - bill not written, the worker ends: {bill_json(each)}"
