@@ -362,7 +362,7 @@ class Assembly:
         client = self._client(composer)
         return SummaryWriter(
             self._responses(client, retry_seconds=0.0),  # it has attempts of its own
-            client,
+            client.named,
             suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,

@@ -31,16 +31,7 @@ from ..errors import (
 from ..money.audit import Bill, Purpose
 from ..money.prices import NO_PRICES, Paid, Prices, paid
 from ..planning.plan import CachedPrefix
-from ..ports import (
-    Generations,
-    Pauses,
-    RequestBody,
-    RequestOrigin,
-    Requests,
-    Responses,
-    StoredSummary,
-    Summaries,
-)
+from ..ports import Pauses, RequestBody, RequestOrigin, Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
 from ..responses.reducer import Reducer
@@ -168,7 +159,8 @@ class SummaryWriter:
     """
 
     responses: Responses
-    generations: Generations
+    named: list[str]
+    """The ids of its responses that have begun."""
     suffix_model: SummaryModel | None
     standalone_model: SummaryModel
     count: Callable[[str], int]
@@ -226,7 +218,7 @@ class SummaryWriter:
             log.info("a summary is not asked for: %s", error)
             return Attempt(replace(counted, input_tokens=0, failure="limit"), failure="limit"), True
         bill = replace(unknown, input_tokens=0, cost=0.0, estimated=False, failure="")
-        self.generations.named.clear()
+        self.named.clear()
         try:
             async with asyncio.timeout_at(until_seconds):
                 end = await self._ask(body)
@@ -254,21 +246,28 @@ class SummaryWriter:
         except PipeError as error:
             log.warning("a summary was not written: %s", error)
             words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
-            return Attempt(replace(bill, failure=words), failure="provider"), isinstance(error, FINAL_ERRORS)
+            lost = self._named(unknown)
+            bill = replace(lost if lost.generation else bill, failure=words)
+            return Attempt(bill, failure="provider"), isinstance(error, FINAL_ERRORS)
 
     async def _ask(self, body: RequestBody) -> ResponseFinished | ResponseFailed:
-        """Return the end of a response, read as a stream: that has an id at once, and ends when it is left."""
+        """Return the end of a response, read as a stream: that has an id at once, and ends when it is left.
+
+        Raises the error tree's errors, also for one that was cut.
+        """
         reducer = Reducer()
         async with self.responses.stream(body) as events:
             effects = [effect async for event in events for effect in reducer.feed(event)]
-        end = [*effects, *reducer.close()][-1]
+        cut = reducer.close()
+        end = [*effects, *cut][-1]
         assert isinstance(end, ResponseFinished | ResponseFailed)
+        if cut and isinstance(end, ResponseFailed):
+            raise self.responses.explain(end.failure)
         return end
 
     def _named(self, bill: Bill) -> Bill:
-        """The bill of a request that was left, with its id as far as one is known."""
-        named = self.generations.named
-        return replace(bill, generation=named[-1]) if named and bill.estimated else bill
+        """The bill of a request that was left or cut, with its id if it has begun."""
+        return replace(bill, generation=self.named[-1]) if self.named and bill.estimated else bill
 
     def _requests(
         self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None

@@ -85,29 +85,32 @@ async def test_an_estimate_is_replaced_by_the_bill(
     assert spent.cost == pytest.approx(true.cost)
 
 
-async def test_the_estimate_of_a_summary_that_took_too_long_is_replaced_by_its_bill(
-    app: App, byte_standin: StandIn
+@pytest.mark.parametrize("summarizer", [LATE, NO_COST], ids=["left", "cut"])
+async def test_the_estimate_of_a_summary_is_replaced_by_its_bill(
+    app: App, byte_standin: StandIn, summarizer: str
 ) -> None:
-    """It is left while it is written: by its id, OpenRouter tells what was written until then."""
-    byte_standin.summarizer = "[[standin: deltas=3000]] [[standin: delay=0.02 first=0.05]]"
-    valves = {"SUMMARY_AHEAD_RATIO": 1.0, "SUMMARY_TIMEOUT_SECONDS": 1.0, "SPENDING_LIMITS": "user: 90/day"}
-    chat = Chat(app, settings(byte_standin, **valves), model="standin/small").grow(60)
-    assert (await chat.ask_next()).error is None
+    """Its user has left, or the provider has cut it: by its id, OpenRouter tells what was written until then."""
+    standin = byte_standin
+    standin.summarizer = summarizer
+    valves = {"SUMMARY_AHEAD_RATIO": 1.0, "SPENDING_LIMITS": "user: 90/day"}
+    chat = Chat(app, settings(standin, **valves), model="standin/small").grow(60)
+    if summarizer == LATE:
+        await stop(chat, standin, "Go on.")
+    else:
+        await chat.ask("Go on.")
     rows = [row for row in await rows_of(app) if row.purpose == "summary"]
-    assert (
-        [(row.estimated, row.generation in byte_standin.bills) for row in rows]
-        == [(True, True)] * len(rows)
-        != []
-    )
-    byte_standin.advance(60)
-    true = rows
-    while any(row.estimated for row in true):
+    named = [row.generation for row in rows if row.estimated]
+    assert set(named) <= standin.bills.keys()
+    assert named
+    standin.advance(60)
+    while any(row.estimated for row in rows):
         await asyncio.sleep(0.05)
-        true = [row for row in await rows_of(app) if row.purpose == "summary"]
-    bills = [byte_standin.bills[row.generation] for row in true]
-    assert [row.id for row in true] == [row.id for row in rows]
-    assert [row.cost for row in true] == pytest.approx([bill["total_cost"] for bill in bills])
-    assert [row.output_tokens for row in true] == [bill["native_tokens_completion"] for bill in bills]
+        rows = [row for row in await rows_of(app) if row.purpose == "summary"]
+    assert {row.generation for row in rows} == {*named}
+    for row in rows:
+        bill = standin.bills[row.generation]
+        assert row.cost == pytest.approx(bill["total_cost"])
+        assert row.output_tokens == bill["native_tokens_completion"]
 
 
 class Cutting(httpx.AsyncHTTPTransport):

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.ports import Event, RequestBody
-    from open_webui_openrouter_pipe.responses.effects import Usage
     from open_webui_openrouter_pipe.responses.failure import Failure
     from open_webui_openrouter_pipe.responses.items import Item
 
@@ -82,9 +81,6 @@ class FakeProvider:
             )
         finally:
             self.running -= 1
-
-    async def usage_of(self, generation: str) -> Usage | None:
-        """Nothing is known."""
 
     def explain(self, failure: Failure) -> PipeError:
         """Return the failure as an error."""
@@ -167,7 +163,7 @@ def summary_writer(
     suffix_model = SummaryModel("vendor/chat", FakeRequests("suffix"), window, reasons)
     return SummaryWriter(
         provider,
-        provider,
+        provider.named,
         suffix_model=suffix_model if uses_suffix else None,
         standalone_model=SummaryModel("vendor/own", FakeRequests("standalone"), standalone_window, reasons),
         count=count_tokens,
