@@ -52,7 +52,7 @@ from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
 from .turn.spending import SpendingReader
-from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
+from .turn.summaries import Hold, Summarizer, SummaryModel, SummaryWriter
 from .words.lines import ENGLISH, listed, notice
 from .worker import Stores, Worker
 
@@ -324,7 +324,7 @@ class Assembly:
         if context.context_strategy == "summarize":
             summarizer = Summarizer(
                 stores.summaries if call.keeps else self.worker.unsaved_summaries,
-                partial(self._summary_writer, composer, terms),
+                partial(self._summary_writer, composer, terms, spending.hold_summary),
                 self.worker.summarizer_state,
                 origin=origin,
                 time_limit_seconds=settings.summary_timeout_seconds,
@@ -332,7 +332,7 @@ class Assembly:
             )
         return Fitter(planner, terms, origin, summarizer=summarizer)
 
-    async def _summary_writer(self, composer: Composer, terms: FitTerms) -> SummaryWriter:
+    async def _summary_writer(self, composer: Composer, terms: FitTerms, hold: Hold) -> SummaryWriter:
         """What asks for summaries: the chat's own model, which has it cached, or one with its own prompt."""
         call, settings, model = self.permitted.call, self.permitted.settings, self.permitted.model
         writer_id = controls.summary_model_id(settings.summary_model, call.model_id)
@@ -359,12 +359,15 @@ class Assembly:
             bool(own_model and own_model.reasons),
             own_model.prices if own_model else NO_PRICES,
         )
+        client = self._client(composer)
         return SummaryWriter(
-            self._responses(self._client(composer), retry_seconds=0.0),  # it has attempts of its own
+            self._responses(client, retry_seconds=0.0),  # it has attempts of its own
+            client.named,
             suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,
             clock=self.worker.memory.clock,
+            hold=hold,
         )
 
     def _window(self, model_id: str) -> int | None:

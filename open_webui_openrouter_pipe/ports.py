@@ -353,10 +353,11 @@ class Pauses:
         failed = self._failed.get(cache_key(name))
         return max(0.0, failed[1] - self._clock()) if failed else 0.0
 
-    def record_success(self, name: str) -> None:
+    def record_success(self, *names: str) -> None:
         """Forget earlier failures."""
-        if self.failures(name):
-            self._failed.put(cache_key(name), (0, 0.0, ""))
+        for name in names:
+            if self.failures(name):
+                self._failed.put(cache_key(name), (0, 0.0, ""))
 
     def record_failure(self, name: str, *, pauses: bool = False, by: str = "") -> None:
         """Count a failure; one that `pauses` begins a pause although it is the first.
@@ -411,9 +412,6 @@ class Responses(Protocol):
         Entering and reading raise the error tree's provider errors, reading
         also StreamBroken. A cancellation between two attempts says `WAITED`.
         """
-
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Return the response object of a request without streaming; raises the error tree's provider errors."""
 
     def explain(self, failure: Failure) -> PipeError:
         """Turn a failure that arrived inside a stream into the error tree's error."""

@@ -122,8 +122,8 @@ chat's commands in the list that opens when somebody types `/` |
 | `uninstall shortcuts` | removes these again |
 | `uninstall` | removes the tables, the marks in chats, the shortcuts, and everything else that is kept |
 
-Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
-backup of the database before, and choose a time when nobody chats.
+Like this, each only reports what it would change. With `now` behind it, or as the next message, it is done, and \
+cannot be undone: make a backup of the database before, and choose a time when nobody chats.
 
 New users begin with the first model of the list, unless you choose one for all: Admin Panel → Settings → Models → the \
 model's menu → Set as Selected Model. The entry "OpenRouter: ready" (valve `STATUS_ENTRY`) names one that costs little.
@@ -169,7 +169,7 @@ WOULD_RECORD: Final = (
 )
 TO_DO_IT: Final = f"To do it, write `{{command}} {_NOW}`."
 UNDONE_BY: Final = "`uninstall shortcuts` undoes it."
-TO_ENTER: Final = "To do it, write the same once more, with `now` as the last word."
+TO_ENTER: Final = "To do it, write `now`."
 NO_BILLS: Final = "Write `enter bill`, and behind it whole lines of the log that say `bill not written`."
 ENTERED_DOLLARS: Final = (
     "They come to ${0:.6f} at OpenRouter and, where a provider's own key was used, ${1:.6f} there."
@@ -200,6 +200,11 @@ class MaintenanceCommand:
     def text(self) -> str:
         """How it is written, without `now`."""
         return " ".join(word for word in (self.name, self.object, self.source) if word)
+
+
+def is_confirmation(text: str) -> bool:
+    """Whether a message says nothing but that the command before it is to be done."""
+    return text.strip("` \n").lower() == _NOW
 
 
 def read_command(text: str) -> MaintenanceCommand:

@@ -20,7 +20,7 @@ from ..responses.values import as_list, as_object
 from ..store.bills import BillWriter
 from ..store.database import Database
 from . import commands
-from .commands import MaintenanceCommand, Renaming, read_command, report
+from .commands import MaintenanceCommand, Renaming, is_confirmation, read_command, report
 from .host_tables import HostRow, HostTables, manifest_of
 from .moving import move
 from .removal import forget, remove
@@ -92,7 +92,7 @@ class MaintenancePipe:
             return ""
         if (__user__ or {}).get("role") != "admin":
             return commands.REFUSED
-        command = read_command(_last_text(body))
+        command = read_command(asked(body))
         if command.name == "update":
             code = HostFunctionCode(__request__, str((__user__ or {}).get("id")))
             folder = platform().cache_folder / _CACHE_FOLDER / REPLACED
@@ -269,10 +269,14 @@ def _is_ours(row: HostRow) -> bool:
     return (manifest.get("author"), manifest.get("title")) == (AUTHOR, TITLE)
 
 
-def _last_text(body: Mapping[str, Any]) -> str:
-    """The words of the last message."""
-    messages = as_list(body.get("messages"))
-    content = as_object(messages[-1]).get("content") if messages else ""
+def asked(body: Mapping[str, Any]) -> str:
+    """The words of the last message; where these are the confirmation alone, behind those of the user's before."""
+    messages = [each for each in map(as_object, as_list(body.get("messages"))) if each.get("role") == "user"]
+    words = [_words(each.get("content")) for each in messages[-2:]]
+    return "\n".join(words if words and is_confirmation(words[-1]) else words[-1:])
+
+
+def _words(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in map(as_object, content))
     return str(content)

@@ -43,8 +43,7 @@ DEFAULT_BASE_URL: Final = "https://openrouter.ai/api/v1"
 
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _TIMEOUT = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_SECONDS, pool=_CONNECT_TIMEOUT_SECONDS)
-_WHOLE_TIMEOUT_SECONDS = 300.0
-"""How long a request without streaming may take."""
+_GET_TIMEOUT_SECONDS = 300.0
 _GET_WAITS_SECONDS = (0.5, 1.0)
 """Before a plain GET that found no connection is sent again."""
 _ERROR_BODY_BYTES = 64 * 1024
@@ -100,13 +99,6 @@ class OpenRouterClient:
         finally:
             await response.aclose()
 
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Return the response object of a request that is not streamed; a failed one is raised as an error."""
-        response = await self._json(await self._request("/responses", {**body, "stream": False}))
-        if not isinstance(response.get("output"), list) or response.get("error"):
-            raise self.explain(read_failure(None, response))
-        return response
-
     def explain(self, failure: Failure, headers: Mapping[str, str] | None = None) -> PipeError:
         """Return the error that a failure is, inside a stream or as an answer with these headers."""
         read = {**dict(failure.headers), **(headers or {})}
@@ -140,7 +132,7 @@ class OpenRouterClient:
         if body and not self._settings.api_key.strip():
             raise ConfigurationError(notice("no_api_key"))
         content = await encode_body(body) if body else None
-        headers = _headers(self._settings, content, is_streamed=bool(body and body["stream"]))
+        headers = _headers(self._settings, content, is_streamed=body is not None)
         try:
             url = _url(self._settings.base_url.rstrip("/") + path)
             method = "POST" if body else "GET"
@@ -170,9 +162,9 @@ class OpenRouterClient:
         raise error
 
     async def _json(self, request: httpx.Request) -> dict[str, Any]:
-        response = await self._send(request, limit_seconds=_WHOLE_TIMEOUT_SECONDS)
+        response = await self._send(request, limit_seconds=_GET_TIMEOUT_SECONDS)
         try:
-            await _await_response(response.aread(), limit_seconds=_WHOLE_TIMEOUT_SECONDS)
+            await _await_response(response.aread(), limit_seconds=_GET_TIMEOUT_SECONDS)
         finally:
             await response.aclose()
         return self._read_whole(response.content)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from asyncio import CancelledError, sleep
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import random
@@ -112,18 +112,6 @@ class RetryingResponses:
             except CancelledError as stopped:
                 stopped.args = (WAITED,)
                 raise
-
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Return the response object, as the inner port does."""
-        attempts = _Attempts(body, self._limit_seconds, self._show, monotonic())
-        while True:
-            try:
-                with self._attempt(attempts.body):
-                    return await self._inner.create(attempts.body)
-            except PipeError as error:
-                if not attempts.may_pass(error):
-                    raise
-            await attempts.prepare()
 
     def explain(self, failure: Failure) -> PipeError:
         """Turn a failure inside a stream into an error."""

@@ -94,6 +94,8 @@ class Database:
         self._reader = engine.execution_options(**_READING_OPTIONS[self.dialect])
         self._timeout_seconds = timeout_seconds
         self._read_seconds = read_seconds
+        self.lacking = frozenset[str]()
+        """Columns that the audit does not have, and its database user may not add."""
         self._ready = False
         self._preparing = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -215,7 +217,7 @@ class Database:
         async with self._preparing:
             if not self._ready:
                 async with self._engine.begin() as connection:
-                    await connection.run_sync(create_tables, self.tables)
+                    self.lacking = await connection.run_sync(create_tables, self.tables)
                 self._ready = True
 
 

@@ -393,7 +393,7 @@ class Spending:
             self.services.turns.put(self._key, so_far)
         for name in names if usage is None else names[:-1]:  # attempts that nothing came of
             lost = self._priced(plan, Usage())
-            self._ask_later(replace(lost, id=services.planner.new_id(), generation=name))
+            self._ask_later(replace(lost, id=services.planner.new_id(), generation=name), sent)
         bill = self._priced(plan, usage or Usage())
         if usage is None:
             bill = replace(bill, requests=0)
@@ -413,7 +413,7 @@ class Spending:
             )
         services.ledger.write(bill)
         if bill.estimated:
-            self._ask_later(bill)
+            self._ask_later(bill, sent)
 
     def _of_call(self, bill: Bill) -> Bill:
         """The bill with whose it is."""
@@ -431,13 +431,14 @@ class Spending:
         bill = replace(bill, id=self._row_id, purpose=self.purpose, created=int(self.sent.sent_seconds))
         return _with_usage(bill, self.sent, usage)
 
-    def _ask_later(self, bill: Bill) -> None:
-        """Have what a generation was really billed written, once that is known."""
-        sent, write = self.sent, self.services.ledger.write
+    def _ask_later(self, bill: Bill, sent: LastRequest | None = None) -> None:
+        """Have what a generation was really billed written, once that is known; without `sent` by its sizes alone."""
+        write = self.services.ledger.write
 
         def correct(usage: Usage) -> None:
             if bill.estimated or usage.is_billed:  # an attempt that has cost nothing is no request
-                told = replace(_with_usage(bill, sent, usage), estimated=False)
+                told = _with_usage(bill, sent, usage) if sent else _with_sizes(bill, usage)
+                told = replace(told, estimated=False)
                 write(replace(told, cost=usage.cost, provider_cost=usage.provider_cost))
 
         if self.generations:
@@ -522,11 +523,30 @@ class Spending:
         """Count what the call has failed by."""
         self.services.note_failure(error, self.origin.model, self.payer.accounts)
 
-    def note_summary(self, bill: Bill) -> None:
-        """Have what a request for a summary has cost written."""
-        services, has_cost = self.services, bool(bill.cost or bill.provider_cost)
+    async def hold_summary(self, bill: Bill, body: RequestBody) -> Bill:
+        """Name the bill of a request for a summary, and hold the most that it may cost; nothing is waited for.
+
+        Raises SpendingLimitReached.
+        """
+        services, ceiling = self.services, self.ceiling
         named = replace(self._of_call(bill), id=services.planner.new_id())
-        services.ledger.write(replace(named, requests=int(has_cost)))
+        if self.payer.under:
+            if bill.model != self.origin.model:
+                ceiling = replace(ceiling, models=(self.find(bill.model),), searches=0)
+            now_seconds = services.planner.memory.clock()
+            amount = ceiling.highest_cost(body, bill.input_tokens, seconds=now_seconds)
+            if not await self._has_hold(named, amount):
+                raise SpendingLimitReached(notice("limit_in_use"))
+        return named
+
+    def note_summary(self, bill: Bill) -> None:
+        """Have what a request for a summary has cost written; one that was not sent has no id."""
+        services, has_cost = self.services, bool(bill.cost or bill.provider_cost)
+        named = bill if bill.id else replace(self._of_call(bill), id=services.planner.new_id())
+        bill = replace(named, requests=int(has_cost))
+        services.ledger.write(bill)
+        if bill.estimated:
+            self._ask_later(bill)
 
     def last_line(self, answer: Answer) -> str:
         """Return the line about what the whole answer has cost, "" as long as it goes on, or for no line."""
@@ -641,15 +661,17 @@ def _with_usage(bill: Bill, sent: LastRequest, usage: Usage) -> Bill:
     scale = usage.input_tokens / bill.tokens_sent if bill.tokens_sent else 1.0
     whole = Usage(round(bill.tokens_before * scale))
     return replace(
-        bill,
+        _with_sizes(bill, usage),
         cost=cost.total,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
         input_cost=cost.input,
         read_cost=cost.read,
         saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
     )
+
+
+def _with_sizes(bill: Bill, usage: Usage) -> Bill:
+    sizes = usage.input_tokens, usage.cached_tokens, usage.output_tokens
+    return replace(bill, input_tokens=sizes[0], cached_tokens=sizes[1], output_tokens=sizes[2])
 
 
 def answer_key(origin: RequestOrigin) -> bytes:

@@ -54,6 +54,8 @@ HOLDS_SECONDS = 150.0
 LATE_SECONDS = 75.0
 """After the last answer: by then a stopped one's bill was asked for twice."""
 LIMITS = "user: 50/day; all: 5000/month"
+PATIENT = "import uvicorn\n\nuvicorn.run.__kwdefaults__['timeout_worker_healthcheck'] = 120\n"
+"""Uvicorn kills a worker that says nothing for five seconds, as all do beside other work on a small machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +197,12 @@ def _start(size: Size, folder: Path, stack: ExitStack) -> Servers:
     standin = stack.enter_context(Program(command, log=log, directory=ROOT, variables=os.environ))
     standin.wait_for_port(port, 120.0)
     say("starting Open WebUI")
+    (folder / "release" / "sitecustomize.py").write_text(PATIENT, "utf-8")
     redis_url = f"redis://127.0.0.1:{redis_proxy.port}/0"
     variables = {
         "DATABASE_URL": f"postgresql+psycopg://postgres@127.0.0.1:{database_proxy.port}/postgres",
         "ENABLE_API_KEYS": "true",
+        "PYTHONPATH": str(folder / "release"),
         "USER_PERMISSIONS_FEATURES_API_KEYS": "true",
         "REDIS_URL": redis_url,
         "UVICORN_WORKERS": "2",

@@ -28,6 +28,7 @@ from selenium.webdriver.common.keys import Keys
 
 from open_webui_openrouter_pipe import __version__
 from open_webui_openrouter_pipe.conversation.slash import COMMANDS
+from open_webui_openrouter_pipe.money.audit import Bill, bill_json
 from open_webui_openrouter_pipe.valves import ADMIN_PROTECTIONS, Advanced, UserValves, Valves
 from scripts import build
 from scripts.bundle import builder, verifier
@@ -379,6 +380,45 @@ def test_a_form_saves_what_is_typed(admin: Account, page: Browser) -> None:
         names = [model["name"] for model in admin.api.get("/api/models?refresh=true")["data"]]
         entry = "OpenRouter: wrong ADVANCED (RETRY_SECOND is not known; did you mean RETRY_SECONDS?)"
         assert (entry in names) == is_wrong
+
+
+PASTE = """
+const pasted = new DataTransfer();
+pasted.setData('text/plain', arguments[0]);
+const field = document.querySelector('#chat-input');
+field.focus();
+field.dispatchEvent(new ClipboardEvent('paste', {clipboardData: pasted, bubbles: true, cancelable: true}));
+"""
+
+
+@pytest.mark.browser
+def test_bills_of_the_log_are_entered_by_the_page(
+    admin: Account, page: Browser, maintenance: Callable[[str], str]
+) -> None:
+    """Lines as they are pasted, whatever the page takes for Markdown, and `now` as the next message."""
+    bill = Bill(
+        id="b1",
+        user_id="5c1d_2f_1a",
+        model="~openai/gpt_*_latest:free",
+        generation="gen-1_a_b",
+        accounts=("user:5c1d_2f_1a", "group:x_y_z", "all"),
+        cost=4.5e-05,
+    )
+    lines = [
+        f"2026-11-28 04:23:20.824 | ERROR | bills:lose:115 - bill not written, the worker ends: {bill_json(each)}"
+        for each in (bill, replace(bill, id="b2", cost=0.125))
+    ]
+    text = "\n".join(["enter bill", *lines])
+    page.new_chat()
+    page.pick_model(builder.MAINTENANCE.title)
+    page.driver.execute_script(PASTE, text)
+    page.send("")
+    assert "They come to $0.125045" in page.wait_for_answer()
+    page.screenshot("enter-bill")
+    page.send("now")
+    assert page.wait_for_answer().startswith("Done: enter bill.")
+    page.screenshot("enter-bill-now")
+    assert "there is nothing to do" in maintenance(f"{text}\nnow")
 
 
 @pytest.mark.browser

@@ -29,7 +29,7 @@ from open_webui_openrouter_pipe.maintenance.commands import (
     rename_ids,
     rename_setting,
 )
-from open_webui_openrouter_pipe.maintenance.pipe import Pipe, answer
+from open_webui_openrouter_pipe.maintenance.pipe import Pipe, answer, asked
 from open_webui_openrouter_pipe.money.audit import Bill, bill_json
 from open_webui_openrouter_pipe.openrouter.recordings import Recordings
 from open_webui_openrouter_pipe.pipe import Pipe as OpenRouterPipe
@@ -435,6 +435,25 @@ async def test_only_what_is_written_exactly_is_done(text: str, command: list[Any
     """Everything else asks for help."""
     name, source, kind, now = command
     assert read_command(text) == MaintenanceCommand(name, source, kind, now=now)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["move old", "now"], "move old\nnow"),
+        (["enter bill {}", "`Now`"], "enter bill {}\n`Now`"),
+        (["uninstall", "help"], "help"),
+        (["uninstall", "help", "now"], "help\nnow"),
+        (["now"], "now"),
+        ([], ""),
+    ],
+)
+async def test_a_message_that_only_confirms_goes_with_the_one_before(said: list[str], expected: str) -> None:
+    """Of the user's messages; so that lines of the log need not be written twice."""
+    between = {"role": "assistant", "content": "uninstall"}
+    messages = [each for text in said for each in ({"role": "user", "content": text}, between)]
+    assert asked({"messages": messages}) == expected
+    assert read_command("move old\nnow") == read_command("move old now")
 
 
 async def test_nobody_but_an_administrator_is_answered() -> None:

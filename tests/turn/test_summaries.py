@@ -16,6 +16,7 @@ from open_webui_openrouter_pipe.errors import (
     PaymentRequired,
     ProviderUnavailable,
     RateLimited,
+    SpendingLimitReached,
     StoreUnavailable,
 )
 from open_webui_openrouter_pipe.money.audit import Bill
@@ -48,7 +49,7 @@ from tests.turn.summary_fakes import (
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from open_webui_openrouter_pipe.ports import Summaries
+    from open_webui_openrouter_pipe.ports import RequestBody, Summaries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]
 
@@ -160,8 +161,26 @@ async def test_what_nobody_waited_for_is_billed_as_an_estimate(*, is_left: bool,
         async with asyncio.timeout(1.0 if is_left else 9.0):
             await writing
     tokens = 10_000 if is_cached else part.source_tokens
-    assert [(bill.estimated, bill.input_tokens) for bill in bills] == [(True, tokens)]
+    assert [(bill.estimated, bill.input_tokens, bill.generation) for bill in bills] == [
+        (True, tokens, "gen-1")
+    ]
     assert bills[0].cost == pytest.approx(tokens * 1e-6)
+
+
+async def test_what_a_limit_leaves_no_room_for_is_not_asked() -> None:
+    """Neither by the suffix nor by itself; the row says so, and costs nothing."""
+    part, bills, held = target(), list[Bill](), list[Bill]()
+    writer = summary_writer(provider := FakeProvider(GOOD))
+
+    async def refuse(bill: Bill, _body: RequestBody) -> Bill:
+        held.append(bill)
+        raise SpendingLimitReached("no")
+
+    writer = replace(writer, hold=refuse)
+    (attempt,) = await writer.write(part, cached_prefix(part), time_limit_seconds=5.0, record=bills.append)
+    assert (attempt.failure, provider.requests) == ("limit", [])
+    assert [(bill.failure, bill.cost, bill.estimated) for bill in bills] == [("limit", 0.0, False)]
+    assert [(bill.purpose, bill.estimated) for bill in held] == [("summary", True)]
 
 
 async def test_a_summary_as_long_as_its_source_is_refused() -> None:
