@@ -113,6 +113,7 @@ class Assembly:
             builtin_tools=call.builtin_tools,
             memory=worker.memory,
             fitter=fitter,
+            kept=worker.kept,
             slot=self._slot(),
             spending=spending,
             prompt=PromptKeeper(
@@ -278,6 +279,8 @@ class Assembly:
             model_id=call.model_id,
             pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
         )
+        if tools := parameters.get("tools"):
+            parameters = {**parameters, "tools": self.worker.kept.of({"tools": tools})}
         if self.permitted.payer.under:  # tools say nothing of it, and take long to read
             parameters = {**parameters, **self._output_limit(compose({**parameters, "tools": None}))}
         return compose(parameters, own_tools=own_tools)

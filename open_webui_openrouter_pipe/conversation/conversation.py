@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
+from ..responses.kept import Kept, once
 from .slash import ChatCommand
 
 REFERENCE_DIGITS: Final = 6
@@ -191,8 +192,12 @@ def _extended(chain: bytes, entries: Iterable[DigestedItem]) -> bytes:
 
 def digest_item(item: Item) -> DigestedItem:
     """Name an item by its content, without its id and status."""
-    named = {name: value for name, value in item.items() if name not in UNNAMED_FIELDS}
-    return DigestedItem(item, content_digest(named))
+    return DigestedItem(item, once(item_digest, item))
+
+
+def item_digest(item: Item) -> bytes:
+    """Return the name of an item."""
+    return content_digest({name: value for name, value in item.items() if name not in UNNAMED_FIELDS})
 
 
 def content_digest(value: Any) -> bytes:
@@ -210,7 +215,7 @@ def _write(value: Any, pieces: list[bytes]) -> None:
     elif kind is str:
         raw = value.encode("utf-8", "surrogatepass")
         pieces += (b'"%d:' % len(raw), raw)
-    elif kind is dict:
+    elif kind is dict or kind is Kept:
         pieces.append(b"{%d:" % len(value))
         for name, inner in value.items():
             _write(name, pieces)

@@ -24,6 +24,7 @@ from ..history.artifacts import ANTHROPIC, model_family
 from ..planning.plan import Plan
 from ..responses.effects import Usage
 from ..responses.items import Item, is_message, is_reasoning
+from ..responses.kept import once
 from ..responses.values import as_list, as_object
 from .prices import CacheRule, Cost, Prices, cacheable_tokens, next_input
 
@@ -164,7 +165,7 @@ def digests_of(
         lasting = next((at for at in range(completed, lasting) if is_reasoning(items[at])), lasting)
     return Digests(
         settings={name: _number(content_digest(value)) for name, value in _settings_of(body)},
-        tools=[_number(content_digest(tool)) for tool in as_list(body.get("tools"))],
+        tools=[_number(once(content_digest, tool)) for tool in as_list(body.get("tools"))],
         items=array("Q", [_number(entry.digest) for entry in plan.entries]),
         leading=min(said, default=completed),
         completed=completed,

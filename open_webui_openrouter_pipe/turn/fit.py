@@ -275,8 +275,10 @@ class Fitter:
         call = partial(work, conversation, self.terms.settings, model=model, counter=counter)
         of_turns = chain.from_iterable(turn.entries for turn in conversation.turns)
         entries = chain(conversation.instructions, conversation.volatile, of_turns)
-        items = [entry.item for entry in islice(entries, LARGE_ITEMS)]
-        return await apart(items, call)
+        uncounted = [
+            None if counter.is_counted(entry) else entry.item for entry in islice(entries, LARGE_ITEMS)
+        ]
+        return await apart(uncounted, call)
 
 
 def _lacking(reduction: Reduction, fitted: Plan) -> str:
