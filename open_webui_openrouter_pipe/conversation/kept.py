@@ -12,7 +12,7 @@ from .conversation import ContentCache
 KEPT_BYTES: Final = 64 * 1024 * 1024
 MAX_BYTES: Final = 256 * 1024
 """What is larger is not kept: an inline image is worth less than the messages that it would displace."""
-ENTRY_BYTES: Final = 2048
+ENTRY_BYTES: Final = 3072
 COPIES: Final = 3
 """What an object takes: so much, and so many times its content, as it is, in bytes, and in what is made of it."""
 _FORM: Final = 2

@@ -6,7 +6,7 @@ once as long as the object is kept. Of any other object it is found anew each ti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 Value = TypeVar("Value")
@@ -20,7 +20,7 @@ class Kept(dict[str, Any]):
 
     __slots__ = ("found", "size_bytes")
 
-    def __init__(self, value: dict[str, Any], size_bytes: int = 0) -> None:
+    def __init__(self, value: Mapping[str, object], size_bytes: int = 0) -> None:
         super().__init__(value)
         self.found: dict[Callable[[Any], Any], Any] = {}
         self.size_bytes = size_bytes

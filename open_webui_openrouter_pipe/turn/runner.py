@@ -247,6 +247,7 @@ class TurnRunner:
                 prompt="" if self.has_attachments else self.base_user_prompt,
                 of_program=not (self.origin.chat_id and self.origin.message_id),
                 without_items=folded,
+                keep=self.kept.of,
             )
             return history, present_prompt(history, self.base_system_prompt)
 
