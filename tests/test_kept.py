@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
@@ -13,7 +15,7 @@ import httpx
 import pytest
 
 from open_webui_openrouter_pipe.pipe import Pipe
-from scripts.harness.page import Page, PipeInProcess
+from scripts.harness.page import Answer, Page, PipeInProcess
 from tests.test_legal_chats import CALLED, TOOLS, VALVES, LegalChat, weather
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ pytestmark = pytest.mark.anyio
 
 CHATS, CHATS_OF_A_RUN = 60, 4
 TURNS = 7
+LONG_MESSAGES = 400
 VALUES = {**VALVES, "PERSIST_REASONING_TOKENS": ("next_reply", "conversation")}
 """Other reasoning a worker has in memory alone."""
 
@@ -149,3 +152,31 @@ async def test_a_warm_worker_sends_what_a_cold_one_would(
             with suppress(IndexError):
                 await chat.turn(minute, "summarize")
     assert twin.compared >= TURNS
+
+
+class CountingExecutor(ThreadPoolExecutor):
+    """Threads for what takes long, counted."""
+
+    works = 0
+
+    def submit(self, *given: Any, **more: Any) -> Any:
+        """Count what is done in a thread."""
+        self.works += 1
+        return super().submit(*given, **more)
+
+
+async def test_a_long_chat_needs_no_thread_on_a_warm_worker(tmp_path: Path, standin: StandIn) -> None:
+    """Four hundred messages, of which all but the last two were seen before."""
+    executor = CountingExecutor()
+    asyncio.get_running_loop().set_default_executor(executor)
+    async with PipeInProcess(tmp_path, base_url=standin.base_url) as pipe:
+        page = Page(pipe, "openai/gpt-5.2", tools=TOOLS)
+        for number in range(LONG_MESSAGES // 2):
+            text = f"{number}: " + "some words of a usual length follow here. " * 7
+            part = {"type": "output_text", "text": text, "annotations": []}
+            answer = Answer([{"type": "message", "role": "assistant", "content": [part]}])
+            page.turns.append((text, answer))
+        await page.ask("Go on.")
+        cold, executor.works = executor.works, 0
+        await page.ask("And then?")
+    assert (cold > 0, executor.works) == (True, 0)
