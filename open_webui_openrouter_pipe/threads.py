@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from .responses.kept import Kept
+from .responses.values import Kept
 
 LARGE_CHARACTERS: Final = 200_000
 """From here on work on a value takes longer than the event loop may wait (about 10 ms)."""
 MEMBER_CHARACTERS: Final = 150
 """What looking at a member of a list or an object takes, in characters of a text."""
-READING_CHARACTERS: Final = 5 * LARGE_CHARACTERS
-"""The same for reading messages, which takes a fifth of what naming, counting or writing them takes."""
+READING_CHARACTERS: Final = 4 * LARGE_CHARACTERS
+"""The same for reading messages, which takes a quarter of what naming, counting or writing them takes."""
 
 _Result = TypeVar("_Result")
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
-from .conversation.kept import KeptObjects
+from .conversation.conversation import KeptObjects
 from .conversation.masking import NO_SECRET, Secret
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, cast
 
 from ..responses.items import PART_KINDS, Item
-from ..responses.kept import once
-from ..responses.values import as_list, as_object, as_text, decode
+from ..responses.values import as_list, as_object, as_text, decode, once
 
 Family = Literal["openai", "anthropic", "google", "other"]
 

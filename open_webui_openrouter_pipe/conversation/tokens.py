@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..conversation import media
 from ..responses.items import Item
-from ..responses.kept import once
+from ..responses.values import once
 from .conversation import ContentCache, DigestedItem, Tool, content_digest
 from .estimate import estimate_tokens
 
@@ -110,10 +110,6 @@ class TokenCounter:
         """Count an item; cached by its content."""
         found = self.counts.get(entry.digest)
         return self.counts.put(entry.digest, self.item(entry.item)) if found is None else found
-
-    def is_counted(self, entry: DigestedItem) -> bool:
-        """Whether the count of an item is cached."""
-        return self.counts.get(entry.digest) is not None
 
     def entries(self, entries: Iterable[DigestedItem]) -> TokenCounts:
         """Count several items, kind by kind; cached by their content."""

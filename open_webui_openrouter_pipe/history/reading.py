@@ -18,8 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from ..conversation.slash import ChatCommand, Command, Unknown, read_command
 from ..errors import InvalidHistory
 from ..responses.items import PHASES, InputPart, Item
-from ..responses.kept import once
-from ..responses.values import as_list, as_object, as_text, clean_text
+from ..responses.values import as_list, as_object, as_text, clean_text, once
 from .folded import (
     TOOL_IMAGES_TEXT,
     FoldedCall,

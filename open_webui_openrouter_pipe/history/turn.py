@@ -24,8 +24,7 @@ from ..responses.items import (
     kind_of,
     picture_address,
 )
-from ..responses.kept import Kept
-from ..responses.values import as_object, as_text, wire_name
+from ..responses.values import Kept, as_object, as_text, wire_name
 from .artifacts import (
     ANTHROPIC,
     ROUTER,

@@ -24,8 +24,7 @@ from ..history.artifacts import ANTHROPIC, model_family
 from ..planning.plan import Plan
 from ..responses.effects import Usage
 from ..responses.items import Item, is_message, is_reasoning
-from ..responses.kept import once
-from ..responses.values import as_list, as_object
+from ..responses.values import as_list, as_object, once
 from .prices import CacheRule, Cost, Prices, cacheable_tokens, next_input
 
 BreakCause: TypeAlias = Literal["prompt", "tools", "settings", "edit", "plan"]

@@ -15,8 +15,7 @@ from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from ..ports import Model, Request
-from ..responses.kept import Kept, once
-from ..responses.values import as_list, as_number, as_object, as_text, wire_name
+from ..responses.values import Kept, as_list, as_number, as_object, as_text, once, wire_name
 
 _ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 _NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "input", "instructions"})

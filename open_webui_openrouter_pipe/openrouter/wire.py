@@ -17,8 +17,7 @@ from typing import Any, Final
 import httpx
 
 from ..ports import RequestBody
-from ..responses.kept import Kept, once
-from ..responses.values import mend_text
+from ..responses.values import Kept, mend_text, once
 from ..threads import is_large
 
 _SHORT_BYTES: Final = 16 * 1024

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
-from ..conversation.conversation import Conversation, item_digest
-from ..conversation.kept import KeptObjects
+from ..conversation.conversation import Conversation, KeptObjects, item_digest
 from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected, SpendingLimitReached
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import Options, build_input, present_prompt, with_round

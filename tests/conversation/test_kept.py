@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.conversation import digest_item
-from open_webui_openrouter_pipe.conversation.kept import MAX_BYTES, KeptObjects
-from open_webui_openrouter_pipe.responses.kept import Kept, once
+from open_webui_openrouter_pipe.conversation.conversation import MAX_BYTES, KeptObjects, digest_item
+from open_webui_openrouter_pipe.responses.values import Kept, once
 
 
 def said(text: str) -> Any:

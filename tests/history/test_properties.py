@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.kept import KeptObjects
+from open_webui_openrouter_pipe.conversation.conversation import KeptObjects
 from open_webui_openrouter_pipe.errors import InvalidHistory
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.history.calls import classify_function_call_artifacts

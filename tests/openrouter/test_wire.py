@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.openrouter.wire import EncodedBody, encode_body
-from open_webui_openrouter_pipe.responses.kept import Kept
+from open_webui_openrouter_pipe.responses.values import Kept
 from open_webui_openrouter_pipe.threads import LARGE_CHARACTERS
 
 pytestmark = pytest.mark.anyio
