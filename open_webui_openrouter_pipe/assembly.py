@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import partial
-from typing import Any
+from operator import is_
+from typing import Any, cast
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -40,6 +41,7 @@ from .planning.plan import Plan
 from .planning.recall import without_tools
 from .ports import Generations, Model, Notice, Responses, Show, name_of
 from .recall.tool import RECALL_TOOL
+from .responses.values import Kept
 from .store.artifacts import RunningReasoning
 from .threads import apart
 from .turn.admission import Away
@@ -113,6 +115,7 @@ class Assembly:
             builtin_tools=call.builtin_tools,
             memory=worker.memory,
             fitter=fitter,
+            kept=worker.kept,
             slot=self._slot(),
             spending=spending,
             prompt=PromptKeeper(
@@ -247,6 +250,26 @@ class Assembly:
         return responses if call.task is None or is_answer(call.task) else TaskResponses(responses)
 
     async def _composer(self) -> Composer:
+        """What writes the call's requests: what wrote those of the chat's last call, where nothing is different."""
+        permitted, keep = self.permitted, self.worker.kept.of
+        call, switched, model = permitted.call, permitted.settings.controls, permitted.model
+        if switched.cache_lifetime == "auto" and not call.task and model_family(call.model_id) == ANTHROPIC:
+            pauses = await self.worker.host.chat_pauses(call)
+            switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
+        named = call.user_id, call.chat_id, call.message_id if switched.identity == "trace" else ""
+        limit = permitted.payer.limit_dollars, bool(permitted.payer.under)
+        asked = call.model_id, call.task, call.in_chat, call.host_search, switched.cache_lifetime
+        # its tools are those of other chats, too
+        kept = keep({"parameters": {**call.parameters, "tools": None}, "of": [*named, *limit, *asked]})
+        alike = keep({"tools": call.parameters.get("tools")}), permitted.settings, model, permitted.offered
+        found = kept.found if type(kept) is Kept else {}
+        last, composer = found.get(Composer, ((None,) * len(alike), None))
+        if composer is None or not all(map(is_, last, alike)):
+            composer = self._new_composer(switched)
+            found[Composer] = alike, composer
+        return cast("Composer", composer)
+
+    def _new_composer(self, switched: controls.ControlSettings) -> Composer:
         """What writes the call's requests; a tool of ours looks up what was removed, unless nothing is."""
         call, settings, model = self.permitted.call, self.permitted.settings, self.permitted.model
         own_tools: tuple[Tool, ...] = ()
@@ -254,10 +277,6 @@ class Assembly:
         if call.task:
             parameters = {**task_parameters(call.parameters, call.task, model=model), **self._identity()}
         else:
-            switched = settings.controls
-            if switched.cache_lifetime == "auto" and model_family(call.model_id) == ANTHROPIC:
-                pauses = await self.worker.host.chat_pauses(call)
-                switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
             parameters = controls.chat_parameters(
                 call.parameters,
                 switched,
@@ -278,6 +297,8 @@ class Assembly:
             model_id=call.model_id,
             pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
         )
+        if tools := parameters.get("tools"):
+            parameters = {**parameters, "tools": self.worker.kept.of({"tools": tools})}
         if self.permitted.payer.under:  # tools say nothing of it, and take long to read
             parameters = {**parameters, **self._output_limit(compose({**parameters, "tools": None}))}
         return compose(parameters, own_tools=own_tools)

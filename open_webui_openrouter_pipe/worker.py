@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
+from .conversation.conversation import KeptObjects
 from .conversation.masking import NO_SECRET, Secret
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows
@@ -203,6 +204,8 @@ class Worker:
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
         self.encoded_files = EncodedFiles(ByteBudget())
+        self.kept = KeptObjects()
+        self.encoded_files.budget.watch(self.kept)
         self.encoded_files.budget.watch(self.planner.caches.facts, unit_bytes=2)
         self.encoded_files.budget.watch(self.planner.caches.passages, TERM_BYTES)
         self.admission = Admission()

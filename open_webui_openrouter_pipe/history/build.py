@@ -40,6 +40,7 @@ from .reading import (
     History,
     Instruction,
     Origin,
+    PlainTurn,
     UserMessage,
     read_messages,
     split_at_markers,
@@ -156,6 +157,8 @@ class _Preparation:
 
     def prepare(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries of a turn as they are to be built."""
+        if type(entries) is PlainTurn:
+            return entries
         kept: list[Entry] = []
         for entry in entries:
             if isinstance(entry, ArtifactRef):

@@ -24,7 +24,7 @@ from ..responses.items import (
     kind_of,
     picture_address,
 )
-from ..responses.values import as_object, as_text, wire_name
+from ..responses.values import Kept, as_object, as_text, wire_name
 from .artifacts import (
     ANTHROPIC,
     ROUTER,
@@ -46,6 +46,7 @@ from .reading import (
     Entry,
     Instruction,
     Origin,
+    PlainTurn,
     Repair,
     RepairKind,
     ToolCall,
@@ -153,6 +154,11 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, built: 
     What its answer shows is sent behind it once another turn follows, each image once in a chat: as a user's, since
     answers hold text alone. An item that a model has drawn is sent as that.
     """
+    if type(entries) is PlainTurn and entries.items:
+        for entry, item in zip(entries, entries.items, strict=True):
+            built.send(item, entry.origin, number)
+        return
+    begun = len(built.items)
     calls = [entry.call_id for entry in entries if isinstance(entry, ToolCall)]
     named_calls = {name.ulid: call_id for call_id in calls if (name := read_call_name(call_id))}
     builder = _TurnBuilder(number, rules, built, named_calls)
@@ -176,6 +182,8 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, built: 
     if new and number < rules.latest:
         rules.pictures.update(new)
         built.send(input_message("user", [*new.values()]), built.origins[-1], number)
+    if type(entries) is PlainTurn:
+        built.items[begun:] = entries.items = cast("list[Item]", [*map(Kept, built.items[begun:])])
 
 
 def input_message(role: Literal["user", "system", "developer"], parts: Sequence[InputPart]) -> InputMessage:

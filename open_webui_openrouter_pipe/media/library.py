@@ -20,6 +20,7 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Final, TypeAlias, cast
 
+from ..conversation.conversation import item_digest
 from ..errors import (
     AddressNotAsked,
     AttachmentBinary,
@@ -139,7 +140,8 @@ class MediaLibrary:
 
     async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
         """Replace references by content, and what the model does not read by a note. Raises TooBusy."""
-        attachments = await apart(items, partial(find_attachments, items, turns))
+        find = partial(find_attachments, items, turns)
+        attachments = await apart(items, find, found=item_digest)
         if not attachments:
             return FilledItems(items)
         choose_with = partial(choose, attachments, turns[-1], self.settings, self.model)

@@ -239,7 +239,10 @@ class Composer:
             items = with_breakpoints(items, marks)
             changed = {"cache_control": {"type": "ephemeral"}} if is_kept_long else {}
         changed["input"] = [
-            {**item, "name": wire_name(item["name"])} if is_function_call(item) else item for item in items
+            {**item, "name": name}
+            if is_function_call(item) and (name := wire_name(item["name"])) != item["name"]
+            else item
+            for item in items
         ]
         plugins = as_list(body.get("plugins"))
         is_named = any(as_object(plugin).get("id") == _PARSER for plugin in plugins)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import httpx
 
 from ..ports import RequestBody
-from ..responses.values import mend_text
+from ..responses.values import Kept, mend_text, once
 from ..threads import is_large
 
 _SHORT_BYTES: Final = 16 * 1024
@@ -50,8 +50,8 @@ async def encode_body(body: RequestBody) -> EncodedBody:
 
     What neither JSON nor UTF-8 can hold, NaN and half surrogates, is omitted or replaced.
     """
-    if not is_large(body):
-        content = [_encoded(body)]
+    if not is_large(body, _encoded):
+        content = [b"".join(_members(body))]
         return EncodedBody(lambda: content, len(content[0]))
 
     def write() -> Iterator[bytes]:
@@ -74,14 +74,23 @@ def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
-    """Yield the JSON of a value: a large one by its members, a long text in windows."""
-    if not is_large(value):
+    """Yield the JSON of a value: a large one by its members, a long text in windows, and a kept one as it was found."""
+    if type(value) is Kept:
+        yield once(_encoded, value)
+    elif isinstance(value, list | tuple) and Kept in map(type, value):
+        yield from _members(value)
+    elif not is_large(value):
         yield _encoded(value)
     elif isinstance(value, str):
         yield b'"'
         yield from map(_escaped, _windows(value))
         yield b'"'
-    elif isinstance(value, Mapping):
+    else:
+        yield from _members(value)
+
+
+def _members(value: Any) -> Iterator[bytes]:
+    if isinstance(value, Mapping):
         kept = ((name, member) for name, member in value.items() if not _is_infinite(member))
         yield b"{"
         for number, (name, member) in enumerate(kept):

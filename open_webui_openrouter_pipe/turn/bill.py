@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
-from ..conversation.conversation import ContentCache, cache_key
+from ..conversation.conversation import ContentCache, cache_key, item_digest
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
 from ..money.audit import Bill, Purpose, sent_bill
 from ..money.limits import (
@@ -507,7 +507,7 @@ class Spending:
                 announced=announced,
             )
 
-        digests = await apart(plan.items, name)
+        digests = await apart(plan.items, name, found=item_digest)
         now_seconds = planner.memory.clock()
         real_id = self.model.real_id if self.model and self.model.alias_of else origin.model
         rule = CacheRule.of(real_id, prices, long=request.is_kept_long)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
-from ..conversation.conversation import Conversation
+from ..conversation.conversation import Conversation, KeptObjects, item_digest
 from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected, SpendingLimitReached
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import Options, build_input, present_prompt, with_round
@@ -35,7 +35,7 @@ from ..ports import (
     RequestOrigin,
 )
 from ..responses.items import Item
-from ..threads import apart
+from ..threads import READING_CHARACTERS, apart
 from ..words.lines import for_admins, notice
 from .admission import Away
 from .bill import Spending
@@ -189,6 +189,7 @@ class TurnRunner:
     """Returns the texts of the chat's answers of which the host keeps no items; None where it keeps no chats."""
     name_chat: Callable[[], object] | None = None
     """Begins to name a chat by its first message that is no command; None where it has no name."""
+    kept: KeptObjects = field(default_factory=KeptObjects)
     shown_from_seconds: float = 1.0
     """A wait for the attachments that is shorter is hardly noticed."""
 
@@ -245,10 +246,11 @@ class TurnRunner:
                 prompt="" if self.has_attachments else self.base_user_prompt,
                 of_program=not (self.origin.chat_id and self.origin.message_id),
                 without_items=folded,
+                keep=self.kept.of,
             )
             return history, present_prompt(history, self.base_system_prompt)
 
-        found = await apart(messages, read)
+        found = await apart(messages, read, limit_characters=READING_CHARACTERS)
         if found[0].holds_details and self.folded_answers and (folded := await self.folded_answers()):
             found = await apart(messages, partial(read, folded))
         return found
@@ -357,10 +359,12 @@ class TurnRunner:
                 else MissingArtifact("reasoning")
                 for ulid, each in loaded.items()
             }
-            return build_input(history, usable, options)
+            built = build_input(history, usable, options)
+            built.items[:] = map(self.kept.of, built.items)
+            return built
 
         stored = [each.item for each in loaded.values() if not isinstance(each, MissingArtifact)]
-        return await apart((self.messages, stored), build)
+        return await apart((self.messages, stored), build, limit_characters=READING_CHARACTERS)
 
     async def _with_attachments(self, built: BuiltHistory) -> Conversation:
         """Put the attachments in place and name the items; what is not sent is named once in each chat."""
@@ -379,7 +383,7 @@ class TurnRunner:
             for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
                 await self.channel.put(Notice(line))
             items = filled.items
-        return await apart(items, partial(built.conversation, items))
+        return await apart(items, partial(built.conversation, items), found=item_digest)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once, but for reasoning that was deleted on purpose."""
@@ -439,7 +443,7 @@ class TurnRunner:
             omitted_tools=plan.absent_tools,
             thinks=how.thinks,
         )
-        request = await apart(items, compose)
+        request = await apart(items, compose, found=item_digest)
         if how.in_words:
             said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.conversation.conversation import KeptObjects
 from open_webui_openrouter_pipe.errors import InvalidHistory
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.history.calls import classify_function_call_artifacts
@@ -46,6 +47,23 @@ def test_every_chat_becomes_valid_input(share: int, messages: Any, artifacts: An
     assert compact(build(json.loads(json.dumps(messages)), artifacts, **options).items) == compact(
         built.items
     )
+
+
+@law
+@given(chats.mutated(), chats.mutated(), chats.artifacts, chats.options)
+def test_what_a_worker_has_read_changes_nothing(
+    messages: Any, others: Any, artifacts: Any, options: Any
+) -> None:
+    """A chat that goes on, was edited or is another's is read and built as if nothing had been read before."""
+    keep = KeptObjects().of
+    for chat in (messages, [*messages, *others], [*others[:2], *messages[2:], *others], messages):
+        try:
+            expected = build(chat, artifacts, **options)
+        except InvalidHistory:
+            continue
+        built = build(chat, artifacts, **options, keep=keep)
+        assert compact(built.items) == compact(expected.items)
+        assert built == expected
 
 
 @law
