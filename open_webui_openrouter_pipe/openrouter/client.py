@@ -42,7 +42,6 @@ from .wire import EncodedBody, encode_body
 DEFAULT_BASE_URL: Final = "https://openrouter.ai/api/v1"
 
 _CONNECT_TIMEOUT_SECONDS = 10.0
-_TIMEOUT = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_SECONDS, pool=_CONNECT_TIMEOUT_SECONDS)
 _WHOLE_TIMEOUT_SECONDS = 300.0
 """How long a request without streaming may take."""
 _GET_WAITS_SECONDS = (0.5, 1.0)
@@ -141,10 +140,12 @@ class OpenRouterClient:
             raise ConfigurationError(notice("no_api_key"), admin_message=admin_notice("no_api_key"))
         content = await encode_body(body) if body else None
         headers = _headers(self._settings, content, is_streamed=bool(body and body["stream"]))
+        silence_seconds = self._settings.timeout_seconds if body and body["stream"] else None
+        timeout = httpx.Timeout(_CONNECT_TIMEOUT_SECONDS, read=silence_seconds, write=None)
         try:
             url = _url(self._settings.base_url.rstrip("/") + path)
             method = "POST" if body else "GET"
-            return self._http.build_request(method, url, content=content, headers=headers, timeout=_TIMEOUT)
+            return self._http.build_request(method, url, content=content, headers=headers, timeout=timeout)
         except (httpx.InvalidURL, UnicodeError) as error:
             raise _unusable_address(error) from error
 
@@ -211,12 +212,10 @@ class OpenRouterClient:
 
     async def _next_portion(self, portions: AsyncIterator[bytes], generation_id: str) -> bytes:
         """Return the next bytes; none at the end of the stream."""
-        limit_seconds = self._settings.timeout_seconds
         try:
-            async with asyncio.timeout(limit_seconds):
-                return await anext(portions, b"")
-        except TimeoutError:
-            broken = StreamBroken(notice("stream_silent", seconds=limit_seconds))
+            return await anext(portions, b"")
+        except httpx.ReadTimeout:
+            broken = StreamBroken(notice("stream_silent", seconds=self._settings.timeout_seconds))
         except httpx.HTTPError as error:
             broken = StreamBroken(notice("stream_lost"), detail=redact(repr(error)))
             broken.passes = True

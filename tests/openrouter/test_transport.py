@@ -267,6 +267,60 @@ async def test_what_comes_between_two_reads_is_one_portion() -> None:
     assert wire.reads == 4
 
 
+class Silent(Wire):
+    """Brings its portions, and never an end."""
+
+    def _bring(self) -> None:
+        if self._portions:
+            super()._bring()
+
+
+@pytest.mark.anyio
+@pytest.mark.skips_time
+async def test_one_timer_ends_the_silence_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the time that its reader takes; and no portion sets a timer."""
+    loop, timers = asyncio.get_running_loop(), list[float]()
+    call_later, connection = loop.call_later, _Connection()
+
+    def noted(seconds: float, *call: Any, **options: Any) -> asyncio.TimerHandle:
+        timers.append(seconds)
+        return call_later(seconds, *call, **options)
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    Silent(connection, [CHUNKED, *[b"4\r\nbody\r\n"] * 50])
+    await connection.send(httpx.Request("GET", "http://localhost/"), 300.0)
+    for _ in range(50):
+        assert await connection.read(Pace()) == b"body"
+    assert timers == [300.0]
+    await asyncio.sleep(1_000)
+    began = loop.time()
+    with pytest.raises(httpx.ReadTimeout):
+        await connection.read(Pace())
+    assert (round(loop.time() - began), connection.is_fit) == (300, False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("way", [Transport, httpx.AsyncHTTPTransport])
+async def test_both_ways_leave_a_silent_server(way: type[httpx.AsyncBaseTransport]) -> None:
+    """A server that begins an answer and says no more; the time limit is that of the request."""
+    is_over = asyncio.Event()
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED)
+        await is_over.wait()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    limits = httpx.Timeout(None, read=0.05)
+    async with asyncio.timeout(PATIENT_SECONDS), httpx.AsyncClient(transport=way(), timeout=limits) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            await client.get(url)
+    is_over.set()
+    await asyncio.sleep(0)
+    server.close()
+
+
 @pytest.mark.anyio
 async def test_a_body_is_sent_whole_and_an_early_answer_ends_that() -> None:
     """A server that refuses a large request need not read it."""
