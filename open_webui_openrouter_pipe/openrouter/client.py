@@ -12,7 +12,7 @@ import logging
 import string
 from asyncio import sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -191,36 +191,39 @@ class OpenRouterClient:
     async def _events(self, response: httpx.Response) -> AsyncGenerator[Event]:
         stream, generation_id = _Stream(response.extensions.get("pace")), _generation(response)
         portions = cast("AsyncGenerator[bytes]", response.aiter_bytes())
-        async with aclosing(portions):
-            while not stream.decoder.done and (portion := await self._next_portion(portions, generation_id)):
-                for event in stream.take(portion):
-                    yield event
-            if stream.whole:
-                event = terminal_event(self._read_whole(bytes(stream.whole)))
-                if event["type"] == "error":
-                    raise self.explain(read_failure(None, event))
-                yield event
-            for frame in stream.decoder.flush():
-                yield parse_event(frame)
-            if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
-                try:
-                    async with asyncio.timeout(_DRAIN_SECONDS):
-                        async for _ in portions:
-                            pass
-                except (TimeoutError, httpx.HTTPError) as error:
-                    _log.debug("connection not reusable: %r", error)
-
-    async def _next_portion(self, portions: AsyncIterator[bytes], generation_id: str) -> bytes:
-        """Return the next bytes; none at the end of the stream."""
         try:
-            return await anext(portions, b"")
-        except httpx.ReadTimeout:
-            broken = StreamBroken(notice("stream_silent", seconds=self._settings.timeout_seconds))
+            async with aclosing(portions):
+                while not stream.decoder.done and (portion := await anext(portions, b"")):
+                    for event in stream.take(portion):
+                        yield event
+                if stream.whole:
+                    yield self._read_end(bytes(stream.whole))
+                for frame in stream.decoder.flush():
+                    yield parse_event(frame)
+                if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
+                    with suppress(TimeoutError, httpx.HTTPError):
+                        async with asyncio.timeout(_DRAIN_SECONDS):
+                            async for _ in portions:
+                                pass
         except httpx.HTTPError as error:
+            raise self._broken(error, generation_id) from None
+
+    def _read_end(self, whole: bytes) -> dict[str, Any]:
+        """Return what came instead of a stream as the end of one; raises an error as such."""
+        event = terminal_event(self._read_whole(whole))
+        if event["type"] == "error":
+            raise self.explain(read_failure(None, event))
+        return event
+
+    def _broken(self, error: httpx.HTTPError, generation_id: str) -> StreamBroken:
+        """Return the error of a stream that is silent, or that is lost, which passes."""
+        if isinstance(error, httpx.ReadTimeout):
+            broken = StreamBroken(notice("stream_silent", seconds=self._settings.timeout_seconds))
+        else:
             broken = StreamBroken(notice("stream_lost"), detail=redact(repr(error)))
             broken.passes = True
         broken.generation_id = generation_id
-        raise broken
+        return broken
 
 
 @dataclass(slots=True)

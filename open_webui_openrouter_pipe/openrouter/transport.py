@@ -18,6 +18,7 @@ from asyncio.staggered import staggered_race
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from select import POLLIN, poll
 from typing import Any, Final, cast
@@ -92,7 +93,8 @@ class Transport(httpx.AsyncBaseTransport):
 
     def _keep(self, connection: _Connection, idle: list[_Connection]) -> None:
         """Keep a connection whose request is over; one that cannot serve another is closed."""
-        connection.rest()
+        if connection.timer:
+            connection.timer.cancel()
         idle.append(connection)
         while idle and not idle[-1].is_fit:
             idle.pop().close()
@@ -100,20 +102,22 @@ class Transport(httpx.AsyncBaseTransport):
             idle.pop(0).close()
 
 
+@dataclass(eq=False)
 class _Body(httpx.AsyncByteStream):
     """The bytes of a response, a portion for all that came since the last; with its end the connection is free."""
 
-    def __init__(self, connection: _Connection, pace: Pace, release: partial[None]) -> None:
-        self._connection, self._pace, self._release = connection, pace, release
+    connection: _Connection
+    pace: Pace
+    release: partial[None]
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         """Yield the portions as the pace has them read."""
-        while portion := await self._connection.read(self._pace):
+        while portion := await self.connection.read(self.pace):
             yield portion
 
     async def aclose(self) -> None:
         """End the response, also in the middle; httpx calls it once."""
-        self._release()
+        self.release()
 
 
 class _Connection(asyncio.Protocol):
@@ -132,7 +136,8 @@ class _Connection(asyncio.Protocol):
         self._may_write.set()
         self._error: Exception | None = None
         self._used_seconds = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        """What guards the present answer against a silence; to be cancelled with its end."""
         self._wait_seconds: float | None = None
         """Since when something is waited for."""
         self._begin()
@@ -166,7 +171,7 @@ class _Connection(asyncio.Protocol):
     async def send(self, request: httpx.Request, silence_seconds: float | None = None) -> None:
         """Send a request, and wait for status and headers; a refusal before it is sent whole ends the sending.
 
-        Until `rest` or `close`, no wait for the server may take longer than `silence_seconds`.
+        No wait for the server may take longer than `silence_seconds`.
         """
         self._begin()
         if silence_seconds is not None:
@@ -196,25 +201,23 @@ class _Connection(asyncio.Protocol):
         self._body.clear()
         return portion
 
-    def rest(self) -> None:
-        """Watch no more: nothing is waited for."""
-        if self._timer:
-            self._timer.cancel()
-
     def close(self) -> None:
         """Close it at once."""
-        self.rest()
+        if self.timer:
+            self.timer.cancel()
         self._transport.abort()
 
     def _watch(self, silence_seconds: float) -> None:
         """End a wait that is too long, and look again when the next one may be: no portion sets a timer."""
         now = self._clock()
-        remaining_seconds = (now if self._wait_seconds is None else self._wait_seconds) + silence_seconds - now
+        remaining_seconds = (
+            (now if self._wait_seconds is None else self._wait_seconds) + silence_seconds - now
+        )
         if remaining_seconds <= 0:
             self._end(httpx.ReadTimeout("Nothing has come in time."))
         else:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(remaining_seconds, self._watch, silence_seconds)
+            self.timer = loop.call_later(remaining_seconds, self._watch, silence_seconds)
 
     async def _change(self) -> None:
         """Wait until anything has come; raises what has ended the connection before."""

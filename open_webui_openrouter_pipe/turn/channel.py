@@ -105,7 +105,7 @@ class OutputChannel:
                     self._not_empty.clear()
                     self._urgent.clear()
                 now = self._clock()
-                if any(isinstance(output, TextDelta) for output in outputs):
+                if TextDelta in map(type, outputs):
                     last_delta = now
                 if outputs and outputs[-1] is not self._line:
                     self._latest, self._latest_seconds, self._lines = outputs[-1], now, 0

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,20 +51,22 @@ FLOOR = '''"""
 title: Floor
 """
 import asyncio, json, re
+from collections import Counter
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-STATEMENTS = [0]
+STATEMENTS = Counter()
 
 @event.listens_for(Engine, "before_cursor_execute")
-def _count(*_):
-    STATEMENTS[0] += 1
+def _count(_connection, _cursor, statement, *_):
+    table = re.search(r'\\b(?:FROM|INTO|UPDATE) "?(\\w+)', statement)
+    STATEMENTS[f"{statement.split()[0]} {table[1] if table else ''}"] += 1
 
 class Pipe:
     async def pipe(self, body):
         text = json.dumps(body["messages"])
-        if "how many statements" in text:
-            return str(STATEMENTS[0])
+        if "which statements" in text:
+            return json.dumps(STATEMENTS)
         return self.write(re.findall(r"\\[\\[bench: ([^\\]]*)\\]\\]", text)[-1])
 
     async def write(self, said):
@@ -86,7 +88,7 @@ class Pipe:
 
 def run() -> dict[str, Any]:
     """Milliseconds, ratios and counts of one turn by the kind of work, then a hundred answers at once."""
-    with printing_server("scripts.benchmarks._upstream") as base_url, _Host(base_url) as host:
+    with printing_server("scripts.benchmarks._upstream") as base_url, Host(base_url) as host:
         found = {name: _compared(host, name, work) for name, work in host.scenarios().items()}
         found["first_and_stop"] = _first_and_stop(host)
     return {**found, **_derived(found)}
@@ -97,13 +99,13 @@ def run_hundred() -> dict[str, Any]:
     found = dict[str, Any]()
     with printing_server("scripts.benchmarks._upstream") as base_url:
         for kind in MODELS:
-            with _Host(base_url) as host:
+            with Host(base_url) as host:
                 found[kind] = _hundred(host, kind)
     return found
 
 
 @dataclass
-class _Host:
+class Host:
     """An Open WebUI with the three kinds of models, and one page in it."""
 
     base_url: str
@@ -111,6 +113,8 @@ class _Host:
     """Processor seconds that it takes in a second while nothing happens."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _long: dict[str, Sent] = field(default_factory=dict)
+    _asking: Counter[str] = field(default_factory=Counter)
+    """The statements of asking for them."""
 
     def __enter__(self) -> Self:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
@@ -128,6 +132,8 @@ class _Host:
         missing = {*MODELS.values()} - {*api.models()}
         assert not missing, missing
         self.page = self._stack.enter_context(self.server.admin.session())
+        self.statements()
+        self._asking = self.statements(self.statements())
         self.pid = self.server.pid
         before, began = _processor_seconds(self.pid), time.monotonic()
         time.sleep(_IDLE_SECONDS)
@@ -162,11 +168,12 @@ class _Host:
         _wait_until_done(self.page, sent)
         return sent
 
-    def statements(self) -> int:
-        """How many statements the host's database has had so far."""
-        message = {"role": "user", "content": "how many statements"}
+    def statements(self, since: Counter[str] | None = None) -> Counter[str]:
+        """How often the host's database has had each verb with each table, in all or since it was asked."""
+        message = {"role": "user", "content": "which statements"}
         answer = self.server.admin.complete(MODELS["floor"], [message])
-        return int(answer["choices"][0]["message"]["content"])
+        found = Counter(json.loads(answer["choices"][0]["message"]["content"]))
+        return found if since is None else found - since - self._asking
 
     def _bare(self, kind: str, turns: int) -> int:
         messages = [{"role": "user", "content": directive(deltas=3)}]
@@ -215,7 +222,7 @@ class _Host:
         return Sent(row["id"], str(parent))
 
 
-def _compared(host: _Host, name: str, work: Callable[[str], int]) -> dict[str, Any]:
+def _compared(host: Host, name: str, work: Callable[[str], int]) -> dict[str, Any]:
     """Medians of a turn by kind, and the ratios of ours."""
     milliseconds, counts = defaultdict[str, list[float]](list), dict[str, Any]()
     for number in range(REPEATS + 1):
@@ -236,7 +243,7 @@ def _compared(host: _Host, name: str, work: Callable[[str], int]) -> dict[str, A
                 "wakes": round(wakes / turns, 1),
                 "events": round(len(host.page.events) / turns, 1),
                 "kilobytes": round(len(json.dumps(host.page.events)) / turns / 1000, 1),
-                "statements": round((host.statements() - statements) / turns, 1),
+                "statements": round(host.statements(statements).total() / turns, 1),
             }
     found = {kind: round(median(values), 2) for kind, values in milliseconds.items()}
     ratios = {f"to_{kind}": round(found["ours"] / found[kind], 2) for kind in found if kind != "ours"}
@@ -258,7 +265,7 @@ def _derived(found: dict[str, Any]) -> dict[str, Any]:
     return {"per_delta": per_delta}
 
 
-def _first_and_stop(host: _Host) -> dict[str, Any]:
+def _first_and_stop(host: Host) -> dict[str, Any]:
     """Milliseconds to the first delta, and from Stop until the page is told; medians."""
     found = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
     text = directive(deltas=1000, pace=0.008)
@@ -279,7 +286,7 @@ def _first_and_stop(host: _Host) -> dict[str, Any]:
     return {kind: {name: round(median(ms), 1) for name, ms in of.items()} for kind, of in found.items()}
 
 
-def _hundred(host: _Host, kind: str) -> dict[str, Any]:
+def _hundred(host: Host, kind: str) -> dict[str, Any]:
     """Many paced answers that begin shortly after each other."""
     text = directive(deltas=STREAM_DELTAS, pace=STREAM_PACE_SECONDS)
     host.ask(kind, text)

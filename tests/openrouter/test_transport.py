@@ -92,6 +92,23 @@ async def test_without_the_parser_httpx_goes_its_own_way(monkeypatch: pytest.Mon
         assert isinstance(client._transport, httpx.AsyncHTTPTransport)
 
 
+@pytest.mark.anyio
+async def test_users_share_no_cookies_and_no_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Open WebUI writes each line of httpx into its own log, which takes longer than the rest of a request."""
+    sent = list[httpx.Request]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, headers={"Set-Cookie": "who=ada"})
+
+    caplog.set_level("INFO")
+    async with open_client(httpx.MockTransport(answer), has_proxy=False) as client:
+        for _ in range(2):
+            await (await client.send(client.build_request("GET", "http://x.test/"), stream=True)).aclose()
+    assert [each.headers.get("cookie") for each in sent] == [None, None]
+    assert caplog.messages == []
+
+
 class Wire(asyncio.Transport):
     """Brings the portions of an answer, one each time that it is read, and then its end."""
 

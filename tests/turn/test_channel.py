@@ -9,6 +9,7 @@ import pytest
 
 from open_webui_openrouter_pipe.ports import Notice, Output
 from open_webui_openrouter_pipe.responses.effects import ItemStarted, TextDelta
+from open_webui_openrouter_pipe.responses.items import AssistantMessage
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
 
 if TYPE_CHECKING:
@@ -22,7 +23,14 @@ def text(delta: str, index: int = 0) -> TextDelta:
 
 
 def begun(index: int) -> ItemStarted:
-    return ItemStarted(index, {"type": "message", "id": "m", "role": "assistant", "content": []})
+    item: AssistantMessage = {
+        "type": "message",
+        "id": "m",
+        "role": "assistant",
+        "status": "in_progress",
+        "content": [],
+    }
+    return ItemStarted(index, item)
 
 
 async def drain(channel: OutputChannel) -> list[Output]:
