@@ -6,18 +6,21 @@ that of the whole host by its own clock, less what it takes while nothing happen
 
 Milliseconds differ between machines and hours: the ratios to `own` and to `floor` count. Statements of the database,
 events, bytes and wake-ups are of one turn. `hundred` has a fresh host for each kind, since memory does not fall again.
+`parts` measures what reading by time and the transport bring, each alone, `source` what a function's size costs a call.
+The variable REPEATS says how often each is measured, 9 times without it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, Self
@@ -25,18 +28,20 @@ from uuid import uuid4
 
 import httpx
 
-from scripts import build
 from scripts.benchmarks._upstream import KEY, directive
+from scripts.bundle import builder
 from scripts.harness.openwebui import TOOL, WEATHER, OpenWebUI, Sent, Session
+from scripts.harness.servers import PostgresServer
 from scripts.launch import session
 from scripts.launch.api import ApiError
 from scripts.launch.process import printing_server, resident_kb
+from scripts.paths import PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MODELS = {"own": "own.openai/gpt-5.2", "floor": "floor", "ours": "openrouter.openai/gpt-5.2"}
-REPEATS = 9
+REPEATS = int(os.environ.get("REPEATS", "9"))
 LONG_MESSAGES = 400
 STREAMS, STREAM_DELTAS, STREAM_PACE_SECONDS, STREAM_GAP_SECONDS = 100, 200, 0.05, 0.06
 PACED = {"paced8": (400, 0.008), "paced20": (200, 0.020)}
@@ -45,6 +50,7 @@ WHOLE_DELTAS = 300
 _SETTLE_SECONDS = 0.25
 _IDLE_SECONDS = 3.0
 _HEALTH_SECONDS = 0.02
+_CALLS = 20
 MAX_IDLE_MS = 50.0
 """A second of the idle host takes less, or the machine is not fit to measure on."""
 FLOOR = '''"""
@@ -85,6 +91,51 @@ class Pipe:
         yield {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": [done]}}
 '''
 
+PACED_HTTPX = """
+
+import httpcore
+
+class _PacedStream(httpcore.AsyncNetworkStream):
+    def __init__(self, stream):
+        self.stream, self.pace = stream, Pace()
+
+    async def read(self, max_bytes, timeout=None):
+        await self.pace.wait()
+        return await self.stream.read(max_bytes, timeout)
+
+    async def write(self, buffer, timeout=None):
+        self.pace = Pace()
+        await self.stream.write(buffer, timeout)
+
+    async def aclose(self):
+        await self.stream.aclose()
+
+    def get_extra_info(self, info):
+        return self.stream.get_extra_info(info)
+
+class _PacedBackend(httpcore.AnyIOBackend):
+    async def connect_tcp(self, *args, **options):
+        return _PacedStream(await super().connect_tcp(*args, **options))
+
+class _PacedHttpx(httpx.AsyncHTTPTransport):
+    def __init__(self):
+        super().__init__()
+        self._pool._network_backend = _PacedBackend()
+
+    async def handle_async_request(self, request):
+        response = await super().handle_async_request(request)
+        response.extensions["pace"] = response.extensions["network_stream"].pace
+        return response
+"""
+_OURS = "            from .transport import Transport\n\n            transport = Transport()\n"
+PARTS: dict[str, list[tuple[str, str]]] = {
+    "neither": [(_OURS, "            pass\n")],
+    "the transport alone": [("if self._interval_seconds and", "if False and")],
+    "reading by time alone": [(_OURS, "            transport = _PacedHttpx()\n"), ("", PACED_HTTPX)],
+    "both": [],
+}
+"""What of `openrouter/connections.py` is replaced by what; a text is added at the end for none."""
+
 
 def run() -> dict[str, Any]:
     """Milliseconds, ratios and counts of one turn by the kind of work, then a hundred answers at once."""
@@ -92,6 +143,68 @@ def run() -> dict[str, Any]:
         found = {name: _compared(host, name, work) for name, work in host.scenarios().items()}
         found["first_and_stop"] = _first_and_stop(host)
     return {**found, **_derived(found)}
+
+
+def run_parts() -> dict[str, Any]:
+    """What a delta costs with each part of how streams are read, to its own connection in the same host."""
+    found = dict[str, Any]()
+    with printing_server("scripts.benchmarks._upstream") as base_url:
+        for name, changes in PARTS.items():
+            with Host(base_url, changes=changes) as host:
+                work = host.scenarios()
+                measured = {each: _compared(host, each, work[each]) for each in ("one", *PACED, "burst")}
+                of_delta = _derived(measured)["per_delta"]
+                found[name] = {each: values["to_own"] for each, values in of_delta.items()}
+    return found
+
+
+def run_source() -> dict[str, Any]:
+    """What the size of a function's source costs a call: the host reads it each time, with the function's row."""
+    package = builder.part_of(builder.read_package(PACKAGE), builder.PIPE)
+    comments = {
+        "none": "",
+        "packed": builder.pack(package),
+        "readable": builder.readable(package),
+    }
+    found = dict[str, Any]()
+    with ExitStack() as stack:
+        base_url = stack.enter_context(printing_server("scripts.benchmarks._upstream"))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.chmod(0o755)  # PostgreSQL runs as another account
+        (folder / "postgres").mkdir()
+        postgres = PostgresServer(folder / "postgres")
+        stack.callback(postgres.stop)
+        address = f"postgresql+psycopg://{postgres.url.partition('://')[2]}"
+        for database, variables in {"SQLite": {}, "PostgreSQL": {"DATABASE_URL": address}}.items():
+            with Host(base_url, variables=variables) as host:
+                for name, text in comments.items():
+                    source = FLOOR + "".join(f"# {line}\n" for line in text.splitlines())
+                    host.server.admin.api.install_function(f"floor_{name}", name, source)
+                    found[name] = {**found.get(name, {}), "kilobytes": len(source) // 1000}
+                host.server.admin.api.models()
+                for name, measured in _calls(host, [*comments]).items():
+                    found[name][database] = measured
+    return found
+
+
+def _calls(host: Host, names: list[str]) -> dict[str, dict[str, float]]:
+    """Milliseconds of the host's processor for a call of each function, and until it is answered; medians."""
+    taken = defaultdict[str, list[tuple[float, float]]](list)
+    messages = [{"role": "user", "content": directive(deltas=1)}]
+    for number in range(REPEATS + 1):
+        for name in names:
+            began, before = time.monotonic(), _processor_seconds(host.pid)
+            for _ in range(_CALLS):
+                host.server.admin.complete(f"floor_{name}", messages)
+            waited = time.monotonic() - began
+            seconds = _processor_seconds(host.pid) - before - host.idle * waited
+            if number:
+                taken[name].append((seconds * 1000 / _CALLS, waited * 1000 / _CALLS))
+    return {
+        name: {"processor_ms": round(median(processor), 2), "waited_ms": round(median(waited), 2)}
+        for name, values in taken.items()
+        for processor, waited in [zip(*values, strict=True)]
+    }
 
 
 def run_hundred() -> dict[str, Any]:
@@ -109,6 +222,9 @@ class Host:
     """An Open WebUI with the three kinds of models, and one page in it."""
 
     base_url: str
+    changes: list[tuple[str, str]] = field(default_factory=list)
+    """Of the way in which streams are read."""
+    variables: dict[str, str] = field(default_factory=dict)
     idle: float = 0.0
     """Processor seconds that it takes in a second while nothing happens."""
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -118,10 +234,10 @@ class Host:
 
     def __enter__(self) -> Self:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
-        self.server = OpenWebUI(folder)
+        self.server = OpenWebUI(folder, self.variables)
         self._stack.callback(self.server.close)
         api = self.server.admin.api
-        content = build.build().read_text("utf-8")
+        content = builder.pack(builder.part_of(_changed(self.changes), builder.PIPE))
         session.install(api, content, API_KEY=KEY, BASE_URL=self.base_url)
         api.install_function("floor", "Floor", FLOOR)
         self.server.add_tool(TOOL, WEATHER)
@@ -222,12 +338,22 @@ class Host:
         return Sent(row["id"], str(parent))
 
 
+def _changed(changes: list[tuple[str, str]]) -> builder.Package:
+    """The package with a module that reads streams in another way."""
+    package, name = builder.read_package(PACKAGE), "openrouter/connections.py"
+    text = package.files[name]
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new) if old else text + new
+    return replace(package, files={**package.files, name: text})
+
+
 def _compared(host: Host, name: str, work: Callable[[str], int]) -> dict[str, Any]:
     """Medians of a turn by kind, and the ratios of ours."""
     milliseconds, counts = defaultdict[str, list[float]](list), dict[str, Any]()
     for number in range(REPEATS + 1):
         for kind in MODELS:
-            if (name, kind) == ("tool", "floor"):  # it calls none
+            if kind == "floor" and name == "tool":  # it calls none
                 continue
             wakes, statements = _wakes(host.pid), host.statements()
             host.page.events.clear()
@@ -391,4 +517,4 @@ def _peak_mb(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
-BENCHMARKS = {"host": run, "hundred": run_hundred}
+BENCHMARKS = {"host": run, "hundred": run_hundred, "parts": run_parts, "source": run_source}
