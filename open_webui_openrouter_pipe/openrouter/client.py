@@ -48,6 +48,9 @@ _GET_WAITS_SECONDS = (0.5, 1.0)
 """Before a plain GET that found no connection is sent again."""
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.2
+_ECHO = '{"type":"response.in_progress"'
+_UNBILLED = '"usage":null'
+"""A frame that begins so and holds that says what `response.created` has said, with all tools once more."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 _HEADER_CHARACTERS = string.punctuation + " "
@@ -246,7 +249,8 @@ class _Stream:
         read, broken = list[dict[str, Any]](), None
         for frame in self.decoder.feed(portion):
             try:
-                read.append(parse_event(frame))
+                if not (frame.startswith(_ECHO) and _UNBILLED in frame):
+                    read.append(parse_event(frame))
             except StreamBroken as error:  # what came before it counts
                 broken = error
                 break

@@ -115,11 +115,22 @@ def error(status: int, **headers: str) -> httpx.Response:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECORDINGS.glob("*.sse")))
 async def test_a_stream_is_read(name: str) -> None:
-    """All events of a recorded stream arrive, whatever the portions; deltas of one portion as one."""
+    """All events of a recorded stream that say something arrive, whatever the portions; deltas of one as one."""
     stream = recording(name)
     portions = [stream[at : at + 777] for at in range(0, len(stream), 777)]
     events, error = await collect(FakeServer(streamed(*portions)), PATIENT)
-    assert ([*join_deltas(events)], error) == ([*join_deltas(events_of(stream))], None)
+    sent = [each for each in events_of(stream) if each["type"] != "response.in_progress"]
+    assert ([*join_deltas(events)], error) == ([*join_deltas(sent)], None)
+
+
+@pytest.mark.parametrize(
+    ("usage", "kinds"), [(b"null", ["x"]), (b'{"cost":1}', ["response.in_progress", "x"])]
+)
+async def test_what_has_been_said_is_not_read_again(usage: bytes, kinds: list[str]) -> None:
+    """The second event of each answer echoes all tools; where it has a bill, it says something."""
+    echo = b'data: {"type":"response.in_progress","response":{"tools":[],"usage":%s}}\n\n' % usage
+    events, error = await collect(FakeServer(streamed(echo, EVENT)))
+    assert ([event["type"] for event in events], error) == (kinds, None)
 
 
 ENDLESS_PAGE: Any = [b"<html><title>Bad gateway</title>", *[b"x" * 65536] * 3, RuntimeError("read too far")]
