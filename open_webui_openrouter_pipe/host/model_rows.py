@@ -420,6 +420,10 @@ async def write_model_rows(function_id: str, models: Sequence[Model], settings: 
         await _update(row_id, fields)
     if settings.access_for == "all":
         await _set_access([row_id for row_id in by_row_id if rows.get(row_id)], grants)
+    if not (settings.sync_info or grants):
+        await _remove_empty(
+            [row_id for row_id, model in by_row_id.items() if rows.get(row_id) == RowInfo(model.name, {})]
+        )
 
 
 async def _installed_switches() -> frozenset[str]:
@@ -442,9 +446,12 @@ async def _read_rows(function_id: str) -> dict[str, RowInfo | None]:
     query = sa.select(Row.id, Row.base_model_id, Row.name, Row.meta).where(of_function)
     async with get_async_db_context() as session:
         found = (await session.execute(query)).all()
+    said = {
+        row_id: {key: each for key, each in as_object(meta).items() if each is not None}
+        for row_id, _, _, meta in found
+    }
     return {
-        row_id: RowInfo(name, as_object(meta)) if base_id is None else None
-        for row_id, base_id, name, meta in found
+        row_id: RowInfo(name, said[row_id]) if base_id is None else None for row_id, base_id, name, _ in found
     }
 
 
@@ -518,6 +525,16 @@ async def _update(row_id: str, fields: Mapping[str, Any]) -> None:
     except HTTPException as error:
         if error.status_code != 409:
             raise
+
+
+async def _remove_empty(row_ids: Sequence[str]) -> None:
+    """Remove those of the rows without fields that say no more than none would: they are read at each call."""
+    from open_webui.models.models import Models
+
+    for row_id in row_ids:
+        row = await Models.get_model_by_id(row_id)
+        if row and row.is_active and not (row.access_grants or row.params.model_dump()):
+            await Models.delete_model_by_id(row_id)
 
 
 async def _grants(access: Sequence[str]) -> frozenset[Grant]:

@@ -12,7 +12,7 @@ import logging
 import string
 from asyncio import sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -42,12 +42,14 @@ from .wire import EncodedBody, encode_body
 DEFAULT_BASE_URL: Final = "https://openrouter.ai/api/v1"
 
 _CONNECT_TIMEOUT_SECONDS = 10.0
-_TIMEOUT = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_SECONDS, pool=_CONNECT_TIMEOUT_SECONDS)
 _GET_TIMEOUT_SECONDS = 300.0
 _GET_WAITS_SECONDS = (0.5, 1.0)
 """Before a plain GET that found no connection is sent again."""
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.2
+_ECHO = '{"type":"response.in_progress"'
+_UNBILLED = '"usage":null'
+"""A frame that begins so and holds that says what `response.created` has said, with all tools once more."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 _HEADER_CHARACTERS = string.punctuation + " "
@@ -133,10 +135,12 @@ class OpenRouterClient:
             raise ConfigurationError(notice("no_api_key"))
         content = await encode_body(body) if body else None
         headers = _headers(self._settings, content, is_streamed=body is not None)
+        silence_seconds = self._settings.timeout_seconds if body else None
+        timeout = httpx.Timeout(_CONNECT_TIMEOUT_SECONDS, read=silence_seconds, write=None)
         try:
             url = _url(self._settings.base_url.rstrip("/") + path)
             method = "POST" if body else "GET"
-            return self._http.build_request(method, url, content=content, headers=headers, timeout=_TIMEOUT)
+            return self._http.build_request(method, url, content=content, headers=headers, timeout=timeout)
         except (httpx.InvalidURL, UnicodeError) as error:
             raise _unusable_address(error) from error
 
@@ -182,38 +186,39 @@ class OpenRouterClient:
     async def _events(self, response: httpx.Response) -> AsyncGenerator[Event]:
         stream, generation_id = _Stream(response.extensions.get("pace")), _generation(response)
         portions = cast("AsyncGenerator[bytes]", response.aiter_bytes())
-        async with aclosing(portions):
-            while not stream.decoder.done and (portion := await self._next_portion(portions, generation_id)):
-                for event in stream.take(portion):
-                    yield event
-            if stream.whole:
-                event = terminal_event(self._read_whole(bytes(stream.whole)))
-                if event["type"] == "error":
-                    raise self.explain(read_failure(None, event))
-                yield event
-            for frame in stream.decoder.flush():
-                yield parse_event(frame)
-            if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
-                try:
-                    async with asyncio.timeout(_DRAIN_SECONDS):
-                        async for _ in portions:
-                            pass
-                except (TimeoutError, httpx.HTTPError) as error:
-                    _log.debug("connection not reusable: %r", error)
-
-    async def _next_portion(self, portions: AsyncIterator[bytes], generation_id: str) -> bytes:
-        """Return the next bytes; none at the end of the stream."""
-        limit_seconds = self._settings.timeout_seconds
         try:
-            async with asyncio.timeout(limit_seconds):
-                return await anext(portions, b"")
-        except TimeoutError:
-            broken = StreamBroken(notice("stream_silent", seconds=limit_seconds))
+            async with aclosing(portions):
+                while not stream.decoder.done and (portion := await anext(portions, b"")):
+                    for event in stream.take(portion):
+                        yield event
+                if stream.whole:
+                    yield self._read_end(bytes(stream.whole))
+                for frame in stream.decoder.flush():
+                    yield parse_event(frame)
+                if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
+                    with suppress(TimeoutError, httpx.HTTPError):
+                        async with asyncio.timeout(_DRAIN_SECONDS):
+                            async for _ in portions:
+                                pass
         except httpx.HTTPError as error:
+            raise self._broken(error, generation_id) from None
+
+    def _read_end(self, whole: bytes) -> dict[str, Any]:
+        """Return what came instead of a stream as the end of one; raises an error as such."""
+        event = terminal_event(self._read_whole(whole))
+        if event["type"] == "error":
+            raise self.explain(read_failure(None, event))
+        return event
+
+    def _broken(self, error: httpx.HTTPError, generation_id: str) -> StreamBroken:
+        """Return the error of a stream that is silent, or that is lost, which passes."""
+        if isinstance(error, httpx.ReadTimeout):
+            broken = StreamBroken(notice("stream_silent", seconds=self._settings.timeout_seconds))
+        else:
             broken = StreamBroken(notice("stream_lost"), detail=redact(repr(error)))
             broken.passes = True
         broken.generation_id = generation_id
-        raise broken
+        return broken
 
 
 @dataclass(slots=True)
@@ -236,7 +241,8 @@ class _Stream:
         read, broken = list[dict[str, Any]](), None
         for frame in self.decoder.feed(portion):
             try:
-                read.append(parse_event(frame))
+                if not (frame.startswith(_ECHO) and _UNBILLED in frame):
+                    read.append(parse_event(frame))
             except StreamBroken as error:  # what came before it counts
                 broken = error
                 break

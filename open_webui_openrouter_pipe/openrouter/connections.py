@@ -135,6 +135,18 @@ class Breaker:
         raise paused(notice(line, **values), retry_after_seconds=values["seconds"])
 
 
+class _PlainClient(httpx.AsyncClient):
+    """Sends requests as they are: no cookies that users would share, and no line in the host's log for each."""
+
+    def __init__(self, way: httpx.AsyncBaseTransport) -> None:
+        super().__init__(transport=way)
+        self._way = way
+
+    async def send(self, request: httpx.Request, **_: object) -> httpx.Response:
+        """Return the response once its headers are there; whoever gets it closes it."""
+        return await self._way.handle_async_request(request)
+
+
 def open_client(transport: httpx.AsyncBaseTransport | None, *, has_proxy: bool) -> httpx.AsyncClient:
     """Return a client without a limit of connections; `transport` replaces the network.
 
@@ -145,7 +157,9 @@ def open_client(transport: httpx.AsyncBaseTransport | None, *, has_proxy: bool) 
             from .transport import Transport
 
             transport = Transport()
+    if transport:
+        return _PlainClient(transport)
     limits = httpx.Limits(
         max_connections=None, max_keepalive_connections=MAX_IDLE, keepalive_expiry=IDLE_SECONDS
     )
-    return httpx.AsyncClient(transport=transport, limits=limits)
+    return httpx.AsyncClient(limits=limits)
