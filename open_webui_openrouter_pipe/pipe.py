@@ -29,9 +29,9 @@ from .host.platform import stored_user_valves
 from .host.switches import CHOSEN, Switch, switched_on
 from .host.tagged_code import TaggedCodeWriter
 from .host.tool_stops import watch_tools
-from .host.wording import EventCall, EventEmitter, page_question, user_language, worded
+from .host.wording import EventCall, EventEmitter, in_theme, page_question, user_language, worded
 from .money.prices import dollars
-from .ports import Failed
+from .ports import Embed, Failed
 from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
@@ -107,16 +107,24 @@ class Pipe:
         call = replace(call, language=language, name_chat=named)
         if not call.stream:
             return await self._complete(call, frozen)
-        events = self._stream(call, frozen, as_object(__metadata__).get("tools"), __event_emitter__)
+        tools = as_object(__metadata__).get("tools")
+        events = self._stream(call, frozen, tools, __event_emitter__, __event_call__)
         return events if call.in_chat else chunk_response(events)
 
     async def _stream(
-        self, call: Call, frozen: Settings, tools: Any, emit: EventEmitter | None
+        self,
+        call: Call,
+        frozen: Settings,
+        tools: Any,
+        emit: EventEmitter | None,
+        event_call: EventCall | None,
     ) -> AsyncGenerator[HostEvent]:
         writer = _streamed(call, frozen)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
+                    if event_call and isinstance(output, Embed):
+                        output = await in_theme(output, event_call)  # noqa: PLW2901 - the same page
                     for event in writer.render(output):
                         yield event
             if emit and isinstance(writer, PageWriter) and (calls := writer.open_calls):

@@ -256,8 +256,9 @@ def _short(tokens: int) -> str:
 
 
 def _per_million(price: float) -> str:
-    """Dollars, to three digits that count."""
-    return f"${Decimal(f'{price * 1_000_000:.3g}'):f}"
+    """Dollars, to three digits that count, and with two decimals if with any."""
+    whole, _, part = f"{Decimal(f'{price * 1_000_000:.3g}'):f}".partition(".")
+    return f"${whole}.{part:0<2}" if part else f"${whole}"
 
 
 async def admin_parameters(call: Call) -> Mapping[str, Any]:

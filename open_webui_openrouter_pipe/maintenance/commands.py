@@ -126,7 +126,8 @@ Like this, each only reports what it would change. With `now` behind it, or as t
 cannot be undone: make a backup of the database before, and choose a time when nobody chats.
 
 New users begin with the first model of the list, unless you choose one for all: Admin Panel → Settings → Models → the \
-model's menu → Set as Selected Model. The entry "OpenRouter: ready" (valve `STATUS_ENTRY`) names one that costs little.
+model's menu → Set as Selected Model. One that costs little is named by the entry "OpenRouter: ready" of the list of \
+models, which `{{"STATUS_ENTRY": "always"}}` in the valve *More Settings* shows.
 
 {functions}"""
 
@@ -252,7 +253,7 @@ def settings_report(target: str, changed: Mapping[str, str], problems: Sequence[
     values = {
         name: " ".join(value.split()).replace("`", "'").replace("|", "\\|") for name, value in changed.items()
     }
-    lines = [f"| `{name}` | `{value[:_VALUE_CHARACTERS]}` |" for name, value in values.items()]
+    lines = [f"| `{name}` | `{value[:_VALUE_CHARACTERS] or ' '}` |" for name, value in values.items()]
     table = "\n".join(["| setting | value |", "|---|---|", *lines])
     wrong = (
         [WRONG.format(target=target), "\n".join(f"- {line}" for line in problems)]
