@@ -21,11 +21,11 @@ from open_webui_openrouter_pipe.openrouter.listing import Status
 from open_webui_openrouter_pipe.openrouter.offer import family, is_offered, read_variants
 from open_webui_openrouter_pipe.openrouter.problems import Checks, Problem
 from open_webui_openrouter_pipe.openrouter.request import identity_parameters
-from open_webui_openrouter_pipe.openrouter.search import (
-    SearchSettings,
+from open_webui_openrouter_pipe.openrouter.server_tools import (
+    ServerToolSettings,
     most_searches,
     search_mode,
-    with_search,
+    with_server_tools,
 )
 from open_webui_openrouter_pipe.openrouter.tasks import task_parameters
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
@@ -258,9 +258,9 @@ OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
     "switched": lambda given, switched: of_chat(given, OTHERS[0], offered=OTHERS, **switched),
     "providers": providers,
     "fallbacks": fallbacks,
-    "who searches": lambda mode, by, host: search_mode(SearchSettings(mode, host_switch_by=by), host),
-    "searching": lambda given, settings, model_id: with_search(
-        given, SearchSettings(**settings), "", model=SEARCHERS.get(model_id, MODEL), model_id=model_id
+    "who searches": lambda mode, by, host: search_mode(ServerToolSettings(mode, host_switch_by=by), host),
+    "searching": lambda given, settings, model_id: with_server_tools(
+        given, ServerToolSettings(**settings), "", model=SEARCHERS.get(model_id, MODEL), model_id=model_id
     ),
     "searches of a request": most_searches,
     "lifetimes": lambda minutes: ", ".join(
