@@ -67,7 +67,7 @@ _ASKED: Final = (
 _NO_RESULTS: Final = frozenset(
     {
         *(*_ASKED, "type", "id", "status", "call_id", "arguments", "name", "instance_name", "container_id"),
-        *("imageUrl", "imageB64"),
+        *("imageUrl", "imageB64", "httpStatus"),
     }
 )
 """What else is not its result; a picture is shown as one."""
