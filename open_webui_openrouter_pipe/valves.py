@@ -265,6 +265,7 @@ class Advanced(ValveFields):
     WEB_SEARCH_MAX_RESULTS: int = valve(5, ge=1, le=25)
     WEB_SEARCH_MAX_SEARCHES: int = valve(5, ge=1)
     WEB_FETCH: bool = valve(default=True)
+    SERVER_TOOLS: str = valve(ALLOWED, strict="none")
     SERVER_TOOL_DOLLARS: float = valve(0.5, strict=0.01, gt=0)
     SERVER_TOOL_STEPS: int = valve(10, strict=1, ge=1, le=30)
     MAX_INPUT_IMAGES_PER_REQUEST: int = valve(20, ge=0)
@@ -387,7 +388,6 @@ class Valves(ValveFields):
     RECALL: bool = valve(default=True)
     WEB_SEARCH: SearchMode = valve("off")
     WEB_SEARCH_BY: Literal["host", "openrouter"] = valve("host")
-    SERVER_TOOLS: str = valve(ALLOWED, strict="none")
     DOCUMENTS: Documents = valve("auto")
     PDF_ENGINE: PdfEngine = valve("auto")
     ZDR: bool = valve(default=False, strict=True)
@@ -431,10 +431,10 @@ class UserValves(ValveFields):
 
     REASONING_EFFORT: Literal["inherit", Effort] = inherited("USER_CONTROLS")
     REASONING_SUMMARY: Literal["inherit", ReasoningSummary] = inherited("USER_CONTROLS")
-    WEB_SEARCH: Literal["inherit", SearchMode] = inherited("USER_CONTROLS")
     ROUTER_TIER: Literal["default", "low", "medium", "high", "xhigh", "max"] = valve(
         "default", permission="USER_CONTROLS"
     )
+    WEB_SEARCH: Literal["inherit", SearchMode] = inherited("USER_CONTROLS")
     COST_LINE: Literal["inherit", CostLine] = inherited()
     STATUS_LINES: StatusLines = valve("important")
     IMAGE_ASPECT_RATIO: AspectRatio = valve("auto", permission="USER_CONTROLS")

@@ -85,7 +85,12 @@ def search(query: str, url: str) -> Item:
 
 
 SERVER_CALLS: dict[str, Item] = {
-    "web_fetch": {"url": "https://example.org/a", "title": "A page", "content": "The text.", "httpStatus": 200},
+    "web_fetch": {
+        "url": "https://example.org/a",
+        "title": "A page",
+        "content": "The text.",
+        "httpStatus": 200,
+    },
     "datetime": {"datetime": "2026-11-28T10:00:00+00:00", "timezone": "UTC"},
     "image_generation": {"prompt": "A boat"},
     "shell": {

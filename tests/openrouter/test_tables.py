@@ -24,6 +24,7 @@ from open_webui_openrouter_pipe.openrouter.request import identity_parameters
 from open_webui_openrouter_pipe.openrouter.server_tools import (
     ServerToolSettings,
     most_searches,
+    most_tool_dollars,
     search_mode,
     with_server_tools,
 )
@@ -263,6 +264,7 @@ OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
         given, ServerToolSettings(**settings), "", model=SEARCHERS.get(model_id, MODEL), model_id=model_id
     ),
     "searches of a request": most_searches,
+    "dollars of tools": most_tool_dollars,
     "lifetimes": lambda minutes: ", ".join(
         {controls.cheapest_lifetime([60.0 * each for each in minutes], model) for model in (PRICED, None)}
     ),
