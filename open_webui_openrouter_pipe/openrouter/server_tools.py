@@ -26,7 +26,8 @@ _MUST_SEARCH: Final[Mapping[str, Any]] = {
     "mode": "required",
     "tools": [{"type": SEARCH.type}],
 }
-_STOPS: Final = "stop_server_tools_when"
+STOPS: Final = "stop_server_tools_when"
+"""The field of a request that says when these tools are called no more."""
 _MAX_COST: Final = "max_cost_in_dollars"
 
 
@@ -113,8 +114,8 @@ def with_server_tools(
         and model_family(model_id) != ANTHROPIC
     ):
         changed["tool_choice"] = dict(_MUST_SEARCH)
-    if any(each.name in settings.tools for each in added) and not parameters.get(_STOPS):
-        changed[_STOPS] = [
+    if any(each.name in settings.tools for each in added) and not parameters.get(STOPS):
+        changed[STOPS] = [
             {"type": "max_cost", _MAX_COST: settings.max_dollars},
             {"type": "step_count_is", "step_count": settings.max_steps},
         ]
@@ -138,7 +139,7 @@ def _parameters(tool: ServerTool, settings: ServerToolSettings, model_id: str) -
 
 def most_tool_dollars(parameters: Mapping[str, Any]) -> float:
     """Return how many dollars the tools of a request may cost: 0 where nothing says that."""
-    stops = map(as_object, as_list(parameters.get(_STOPS)))
+    stops = map(as_object, as_list(parameters.get(STOPS)))
     return max((as_number(each.get(_MAX_COST)) or 0.0 for each in stops), default=0.0)
 
 
