@@ -636,7 +636,7 @@ def test_openrouters_tools_are_switched_on_and_shown(
     page.click(*INTEGRATIONS)
     page.find(*SWITCHES)
     shown = [each for each in page.driver.find_elements(*SWITCHES) if each.text in allowed.values()]
-    assert [each.text for each in shown] == ["Draw", "Shell", "Advisor"]
+    assert [each.text for each in shown] == ["Advisor", "Draw", "Shell"]
     for each in shown:
         each.click()
     page.screenshot("tools-menu")
