@@ -510,7 +510,7 @@ class AnswerCost:
 
     `usage` has what was paid, which OpenRouter may not have said, `last` the same of the last request alone. `seconds`
     are those of its requests and tools, `others` the ids of the models that have answered in place of the one that was
-    asked for.
+    asked for, `tools` what of it was paid for OpenRouter's tools, by the names of those that a request has called.
     """
 
     usage: Usage = field(default_factory=Usage)
@@ -518,6 +518,7 @@ class AnswerCost:
     seconds: float = 0.0
     others: tuple[str, ...] = ()
     last: Usage = field(default_factory=Usage)
+    tools: tuple[tuple[tuple[str, ...], float], ...] = ()
     waits_since: float | None = None
     """The event loop's seconds since which its tools run; None where none does."""
 

@@ -45,7 +45,8 @@ from .openrouter.problems import (
     unknown_word,
 )
 from .openrouter.request import IdentityLevel
-from .openrouter.search import SearchEngine, SearchMode
+from .openrouter.server_tools import SearchEngine, SearchMode
+from .responses.tools import ALLOWED
 from .store.sealing import seal_text
 from .turn.bill import CostLine, NearLimit
 from .turn.recorder import ReasoningRetention
@@ -264,6 +265,9 @@ class Advanced(ValveFields):
     WEB_SEARCH_MAX_RESULTS: int = valve(5, ge=1, le=25)
     WEB_SEARCH_MAX_SEARCHES: int = valve(5, ge=1)
     WEB_FETCH: bool = valve(default=True)
+    SERVER_TOOLS: str = valve(ALLOWED, strict="none")
+    SERVER_TOOL_DOLLARS: float = valve(0.5, strict=0.01, gt=0)
+    SERVER_TOOL_STEPS: int = valve(10, strict=1, ge=1, le=30)
     MAX_INPUT_IMAGES_PER_REQUEST: int = valve(20, ge=0)
     IMAGE_INPUT_SELECTION: ImageSelection = valve("conversation")
     MAX_ATTACHMENT_MB: int = valve(20, ge=1)
@@ -389,7 +393,8 @@ class Valves(ValveFields):
     ZDR: bool = valve(default=False, strict=True)
     SEND_IDENTITY: IdentityLevel = valve("session", strict="none")
     USER_CONTROLS: str = valve(
-        "REASONING_EFFORT, REASONING_SUMMARY, WEB_SEARCH, PROVIDER_SORT, ZDR, API_KEY, IMAGE_ASPECT_RATIO, IMAGE_SIZE",
+        "REASONING_EFFORT, REASONING_SUMMARY, WEB_SEARCH, ROUTER_TIER, PROVIDER_SORT, ZDR, API_KEY, "
+        "IMAGE_ASPECT_RATIO, IMAGE_SIZE",
         strict="none",
     )
     ENABLE_USER_OVERRIDE: bool = valve(default=False)
@@ -426,6 +431,9 @@ class UserValves(ValveFields):
 
     REASONING_EFFORT: Literal["inherit", Effort] = inherited("USER_CONTROLS")
     REASONING_SUMMARY: Literal["inherit", ReasoningSummary] = inherited("USER_CONTROLS")
+    ROUTER_TIER: Literal["default", "low", "medium", "high", "xhigh", "max"] = valve(
+        "default", permission="USER_CONTROLS"
+    )
     WEB_SEARCH: Literal["inherit", SearchMode] = inherited("USER_CONTROLS")
     COST_LINE: Literal["inherit", CostLine] = inherited()
     STATUS_LINES: StatusLines = valve("important")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from open_webui_openrouter_pipe.host.switches import CHOSEN
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Page, PipeInProcess
 from scripts.standin import StandIn
@@ -151,12 +152,19 @@ EVERYTHING = (
         attached=(RECORDING, FILM),
     ),
     Visit(
+        OPENAI,
+        ("[[standin: tool=advisor]] Which one?", "Thank you."),
+        parameters={CHOSEN: dict.fromkeys(("advisor", "datetime", "image_generation"), "on")},
+        advanced={"SERVER_TOOLS": "advisor, datetime, image_generation=openai/gpt-5-image"},
+    ),
+    Visit(
         "standin/pictures-only",
         ("Draw a cat.",),
         has_tools=False,
         parameters={"top_k": 40, "top_logprobs": 2},
         user_valves={"IMAGE_ASPECT_RATIO": "16:9", "IMAGE_SIZE": "2K"},
     ),
+    Visit("openrouter/auto", ("Hello",), user_valves={"ROUTER_TIER": "low"}),
     Visit("deepseek/deepseek-v3.2", ("What does it say?",), attached=(DOCUMENT,)),
     Visit(
         "anthropic/claude-sonnet-4.5",
@@ -247,6 +255,7 @@ async def _visit(visit: Visit) -> list[RecordedRequest]:
             tools = {"get_weather": lambda _: "20 degrees"} if visit.has_tools else {}
             page = Page(pipe, visit.model, tools=tools, chat_id=CHAT_ID)
             page.system, page.attached, page.parameters = "You are kind.", visit.attached, visit.parameters
+            page.metadata = {"variables": {"{{CURRENT_TIMEZONE}}": "Europe/Berlin"}}
             page.user = {"id": USER_ID, "role": "admin", "valves": UserValves(**visit.user_valves)}
             for text in visit.messages:
                 answer = await page.ask(text)

@@ -272,7 +272,7 @@ def _marked(items: Sequence[Item], artifact_ids: Mapping[int, str]) -> tuple[lis
     for index, item in enumerate(items):
         fields = cast("Mapping[str, Any]", item)
         if ulid := artifact_ids.get(index):
-            name = read_call_name(as_text(fields.get("call_id")))
+            name = read_call_name(as_text(fields.get("call_id"))) if is_function_call(item) else None
             waiting[ulid] = name is not None and name.ulid == ulid
         has_reasoning = has_reasoning or is_reasoning(item)
         if is_message(item):

@@ -163,7 +163,8 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, built: 
     named_calls = {name.ulid: call_id for call_id in calls if (name := read_call_name(call_id))}
     builder = _TurnBuilder(number, rules, built, named_calls)
     for entry in entries:
-        builder.add(entry)
+        if not (isinstance(entry, ToolCall | ToolResult) and entry.call_id in builder.replaced):
+            builder.add(entry)
     if builder.missing:
         builder.match_missing_outputs()
         built.missing |= builder.missing
@@ -220,6 +221,8 @@ class _TurnBuilder:
     placeholders: list[Placeholder] = field(default_factory=list)
     missing: dict[str, MissingArtifact] = field(default_factory=dict)
     images: list[InputPart] = field(default_factory=list)
+    replaced: set[str] = field(default_factory=set)
+    """The ids of calls of OpenRouter's own tools, in the place of which their items are sent."""
     _matcher: ToolCallMatcher = field(default_factory=ToolCallMatcher)
     _phase: tuple[tuple[int, int], str] | None = None
     """Of the text that follows in this message."""
@@ -306,6 +309,10 @@ class _TurnBuilder:
             case kind if kind in CALL_TYPES:
                 self._add_output(item, "artifact", origin)
             case kind:
+                if call_id := self.named_calls.get(origin.marker or ""):
+                    if call_id in self.replaced:
+                        return
+                    self.replaced.add(call_id)
                 is_refused = is_other_family and "encrypted_content" in item
                 problem = "sealed by another family of models" if is_refused else None
                 if kind_of(kind).answered_by == "nobody":

@@ -154,27 +154,31 @@ def model_fields(model: Model, defaults: Mapping[str, Any]) -> Mapping[str, Any]
         "image_generation": model.draws or model.calls_tools,
         **dict.fromkeys(("web_search", "code_interpreter", "builtin_tools"), model.calls_tools),
     }
-    tags = [
-        (provider, True),
-        ("free", model.is_free),
-        ("reasoning", model.reasons),
-        ("vision", "image" in model.input_modalities),
-        ("tools", "tools" in model.supported_parameters),
-        ("images", model.draws),
-        ("long context", (model.context_tokens or 0) >= LONG_CONTEXT_TOKENS),
-        ("expiring", bool(model.expires)),
-    ]
     return {
         _NAME: model.name,
         **({"description": description} if description else {}),
         _ICON: icon(slug, provider),
-        "tags": [{"name": tag} for tag, is_so in tags if is_so],
+        "tags": [{"name": tag} for tag in (provider, *_tags(model))],
         **({_HIDDEN: True} if model.gone_since else {}),
         **{
             f"{_CAPABILITY}{name}": can and defaults.get(name) is not False
             for name, can in capabilities.items()
         },
     }
+
+
+def _tags(model: Model) -> list[str]:
+    """What a model's tags say of it."""
+    tags = {
+        "free": model.is_free,
+        "reasoning": model.reasons,
+        "vision": "image" in model.input_modalities,
+        "tools": "tools" in model.supported_parameters,
+        "images": model.draws,
+        "long context": (model.context_tokens or 0) >= LONG_CONTEXT_TOKENS,
+        "expiring": bool(model.expires),
+    }
+    return [tag for tag, is_so in tags.items() if is_so]
 
 
 def updated_row(row: RowInfo, fields: Mapping[str, Any]) -> RowInfo | None:
@@ -412,7 +416,7 @@ async def write_model_rows(function_id: str, models: Sequence[Model], settings: 
     grants = await _grants(settings.access)
     if missing and (installed := await _installed_switches()):
         missing = {
-            row_id: replace(info, meta=with_switches(info.meta, installed, thinks=by_row_id[row_id].reasons))
+            row_id: replace(info, meta=with_switches(info.meta, installed, _tags(by_row_id[row_id])))
             for row_id, info in missing.items()
         }
     if missing and (settings.sync_info or grants):

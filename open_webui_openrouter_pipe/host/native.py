@@ -7,13 +7,14 @@ Source: `utils/response.py: handle_responses_streaming_event` and `utils/middlew
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from ..context.report import plain
 from ..history.markers import Reference, leading_markers, standalone_markers, visible_chars, write_reference
-from ..money.prices import dollars
+from ..money.prices import dollars, tool_parts
 from ..ports import AnswerCost, Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
 from ..responses.effects import (
     TEXT_KINDS,
@@ -28,6 +29,7 @@ from ..responses.effects import (
     Usage,
 )
 from ..responses.items import Item, kind_of, picture_address
+from ..responses.tools import PREFIX
 from ..responses.values import as_list, as_object, as_text, is_web_address
 
 HostItem = dict[str, Any]
@@ -50,9 +52,31 @@ _ADDRESS: Final = re.compile(r"(https?://[\w.:/%?&=#~-]*[A-Za-z0-9/])", re.ASCII
 _BELOW_AN_ITEM: Final = (Notice, AnswerCost, TextDelta, ItemFinished, ItemAmended)
 """Outputs above which no line is written: they begin no item, and end nothing."""
 
+_ASKED: Final = (
+    "url",
+    "timezone",
+    "model",
+    "prompt",
+    "task_name",
+    "task_description",
+    "action",
+    "command",
+    "query",
+)
+"""What a tool of OpenRouter's was asked, by the fields of its item."""
+_NO_RESULTS: Final = frozenset(
+    {
+        *(*_ASKED, "type", "id", "status", "call_id", "arguments", "name", "instance_name", "container_id"),
+        *("imageUrl", "imageB64", "httpStatus"),
+    }
+)
+"""What else is not its result; a picture is shown as one."""
+_RESULT_CHARACTERS: Final = 4_000
+"""How much of a result stands in the chat; the model has it whole."""
+
 UsageShown: TypeAlias = Literal["all", "no_cost", "tokens"]
 """What usage says: everything; nothing of money; of an answer whose model is to be guessed, its tokens alone."""
-_MONEY: Final = frozenset({"price", "provider_price", "cost", "total_cost", "is_byok"})
+_MONEY: Final = frozenset({"price", "provider_price", "tools", "cost", "total_cost", "is_byok"})
 _TOKENS: Final = ("input_tokens", "output_tokens", "total_tokens", "prompt_tokens", "completion_tokens")
 
 
@@ -81,6 +105,7 @@ def host_usage(
             **({"provider_price": dollars(paid.provider_cost)} if paid.byok_requests else {}),
             "seconds": round(whole.seconds, 1),
             "requests": whole.requests,
+            **({"tools": ", ".join(tool_parts(whole.tools))} if whole.tools else {}),
         }
     if served.model:
         first |= {"model": served.other_model or served.model, "provider": served.provider}
@@ -114,9 +139,30 @@ def _begin(item: Item, item_id: str) -> HostItem | None:
         case "reasoning":
             return {**begun, "summary": []}
         case "function_call":
-            named = {"call_id": fields.get("call_id") or item_id, "name": fields.get("name") or ""}
+            name = fields.get("name") if fields["type"] == drawn_as else fields["type"].removeprefix(PREFIX)
+            named = {"call_id": fields.get("call_id") or item_id, "name": name or ""}
             return {**begun, **named, "arguments": ""}
     return begun
+
+
+def _server_call(fields: Mapping[str, Any]) -> tuple[str, str]:
+    """The arguments of a call of OpenRouter's tool, and its result, as texts."""
+    asked = {name: fields[name] for name in _ASKED if fields.get(name) is not None}
+    of_picture = {"result"} if kind_of(fields["type"]).is_picture else set[str]()
+    results = [
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in fields.items()
+        if value and name not in _NO_RESULTS | of_picture
+    ]
+    text = "\n".join(results)
+    return json.dumps(asked, ensure_ascii=False), text[:_RESULT_CHARACTERS]
+
+
+def _output_of(call: HostItem, text: str, item_id: str) -> HostItem:
+    """The output of a call; the host stops at outputs that are not a list of parts."""
+    output = [{"type": "input_text", "text": text}]
+    named = {"type": "function_call_output", "id": f"fco_{item_id}", "call_id": call["call_id"]}
+    return {**named, "output": output, "status": "completed"}
 
 
 def _message(item_id: str, text: str, *, status: str = "completed") -> HostItem:
@@ -308,11 +354,17 @@ class NativeWriter:
         return [event]
 
     def _finish(self, effect: ItemFinished | ItemAmended) -> list[HostEvent]:
-        output_index = self._output_indexes.get(effect.index)
+        output_index, item = self._output_indexes.get(effect.index), effect.item
         if output_index is None:
-            self._pictures += filter(None, [picture_address(effect.item)])
+            self._pictures += filter(None, [picture_address(item)])
             return []
-        return self._replace(output_index, self._finished(effect, output_index))
+        events = self._replace(output_index, self._finished(effect, output_index))
+        call = self.items[output_index]
+        if call["type"] == "function_call" != item["type"] and call in self.open_calls:
+            self._pictures += filter(None, [picture_address(item)])
+            _, result = _server_call(cast("Mapping[str, Any]", item))
+            events.append(self._add(_output_of(call, result, self._new_id())))
+        return events
 
     def _amend(self, effect: ItemAmended) -> list[HostEvent]:
         """The host makes sources of the citations in each finished message, so known ones are not sent again."""
@@ -340,6 +392,8 @@ class NativeWriter:
                 done |= {"summary": _reasoning_parts(fields.get("summary"), "summary_text")}
                 seconds = begun.get("duration", int(self._clock() - self._begun_at[effect.index]))
                 return {**done, **({"content": content} if content else {}), "duration": seconds}
+            case "function_call" if fields["type"] != "function_call":
+                return {**done, "arguments": _server_call(fields)[0]}
             case "function_call":  # name and id may have been unknown when the call began
                 known = {key: text for key in ("call_id", "name") if (text := as_text(fields.get(key)))}
                 return {**done, **known, "arguments": fields.get("arguments") or "{}"}
@@ -378,17 +432,10 @@ class NativeWriter:
         return said + (0 if self._round_start else self._continued_chars)
 
     def _answered(self, effect: ToolAnswered) -> list[HostEvent]:
-        """A call that is whole, and its output; the host stops at outputs that are not a list of parts."""
+        """A call that is whole, and its output."""
         begun = _begin(effect.call, self._new_id()) or {}
         call = {**begun, "status": "completed", "arguments": effect.call["arguments"] or "{}"}
-        output = {
-            "type": "function_call_output",
-            "id": f"fco_{self._new_id()}",
-            "call_id": call["call_id"],
-            "output": [{"type": "input_text", "text": effect.output}],
-            "status": "completed",
-        }
-        return [self._add(call), self._add(output)]
+        return [self._add(call), self._add(_output_of(call, effect.output, self._new_id()))]
 
     def _next_round(self, effect: RoundEnded) -> list[HostEvent]:
         """The next round numbers its items anew."""

@@ -16,6 +16,7 @@ from ..host.function_code import HostFunctionCode
 from ..host.platform import SECRET_FILE, Platform, loaded_function, platform
 from ..host.switches import AUTHOR
 from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
+from ..responses.tools import ALLOWED, read_allowed
 from ..responses.values import as_list, as_object
 from ..store.bills import BillWriter
 from ..store.database import Database
@@ -41,7 +42,7 @@ _AFTER_MOVING: Final = (
 )
 _AFTER_INSTALLING: Final = (
     "Reload the page. The switches are in the menu of integrations below the message field; one that is on stands "
-    "beside it, for this chat, until it is pressed again. They do what USER_CONTROLS lets users set."
+    "beside it, for this chat, until it is pressed again. They do what USER_CONTROLS and SERVER_TOOLS let users set."
 )
 _AFTER_REMOVAL: Final = (
     "What is left is to delete the functions, this one too, under Admin Panel → Functions. Restart Open WebUI before "
@@ -142,7 +143,7 @@ async def answer(
         case "enter":
             text = await _enter(command, Database(host.engine, schema=host.schema))
         case "install":
-            text = await _install(command, tables, functions)
+            text = await _install(command, tables, functions, load)
         case "uninstall":
             text = await _uninstall(command, host, tables, functions)
         case "help" | "update":
@@ -182,11 +183,16 @@ async def _move(
     return report(command, moved, remarks if command.now else [])
 
 
-async def _install(command: MaintenanceCommand, tables: HostTables, functions: Sequence[HostRow]) -> str:
+async def _install(
+    command: MaintenanceCommand, tables: HostTables, functions: Sequence[HostRow], load: Load | None
+) -> str:
     ours = {row["id"]: row["user_id"] for row in functions if _is_ours(row)}
     if not (target := _target(functions)):
         return commands.NO_TARGET
-    installed, remarks = await install(tables, functions, ours[target], ours)
+    describe = await _describer(target, load)
+    valves = (await describe())[0] if describe else {}
+    allowed = read_allowed(valves.get("SERVER_TOOLS", ALLOWED))
+    installed, remarks = await install(tables, functions, ours[target], ours, allowed)
     is_done = command.now and any(installed.values())
     return report(command, installed, [*remarks, _AFTER_INSTALLING] if is_done else remarks)
 
@@ -195,12 +201,17 @@ async def _settings(target: str, load: Load | None) -> str:
     """What the running pipe says of its own settings: each release knows its own."""
     if not target:
         return commands.NO_TARGET
-    describe = getattr(await load(target) if load else None, "changed_settings", None)
+    describe = await _describer(target, load)
     return (
         commands.settings_report(target, *await describe())
         if describe
         else commands.NO_SETTINGS.format(target=target)
     )
+
+
+async def _describer(target: str, load: Load | None) -> Callable[[], Awaitable[Any]] | None:
+    """What returns the settings of the running pipe that are not by default, None where it cannot be asked."""
+    return getattr(await load(target) if load else None, "changed_settings", None)
 
 
 async def _enter(command: MaintenanceCommand, database: Database) -> str:

@@ -25,7 +25,7 @@ from ..ports import Model, Request, RequestBody, RequestOrigin
 from ..responses.items import Item, is_function_call, is_message
 from ..responses.values import as_list, as_object, wire_name
 from .fields import BEFORE_TOOLS, PARAMETERS, read_parameters, read_tools
-from .search import has_to_search, most_searches
+from .server_tools import STOPS, has_to_search, most_searches, most_tool_dollars
 
 NAME_CHARACTERS: Final = 48
 """Of what stands for a chat, a user or a message; OpenAI takes at most 64 as `prompt_cache_key`."""
@@ -168,8 +168,10 @@ class Composer:
         """How much the model thinks, as each request says it."""
         self.most_searches = most_searches(body, model_id)
         """How often each request may search the web."""
-        self.has_added_input = "plugins" in body or self.most_searches > 0
-        """Whether OpenRouter adds to the input, and bills that, too: by plugins, or by a web search."""
+        self.most_tool_dollars = most_tool_dollars(body) if STOPS in body else 0.0
+        """What OpenRouter's tools may cost in each request, as far as that is limited."""
+        self.has_added_input = "plugins" in body or self.most_searches > 0 or self.most_tool_dollars > 0
+        """Whether OpenRouter adds to the input, and bills that, too: by plugins, or by its tools."""
 
     def build(
         self,

@@ -53,6 +53,7 @@ from ..money.prices import (
     dollars,
     highest,
     paid,
+    tool_parts,
 )
 from ..planning.plan import Plan
 from ..ports import (
@@ -68,7 +69,9 @@ from ..ports import (
     Show,
     name_of,
 )
-from ..responses.effects import ResponseFailed, Usage
+from ..responses.effects import ResponseFailed, ResponseFinished, Usage
+from ..responses.items import Item
+from ..responses.tools import PREFIX, SEARCH
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..threads import apart
 from ..words.lines import notice
@@ -124,12 +127,14 @@ Ask: TypeAlias = Callable[[str, str], Awaitable[bool | None]]
 class CostCeiling:
     """What bounds a request's cost: the models that may answer, first the one that is asked, and all offered ones.
 
-    Of a model that the catalogue does not have, there is None. `searches` is how often the web may be searched.
+    Of a model that the catalogue does not have, there is None. `searches` is how often the web may be searched,
+    `tool_dollars` what OpenRouter's tools may cost.
     """
 
     models: Sequence[Model | None] = ()
     offered: Sequence[Model] = ()
     searches: int = 0
+    tool_dollars: float = 0.0
 
     def highest_cost(self, body: RequestBody, input_tokens: int, *, seconds: float) -> float:
         """Return the most that a request may cost: nothing cached, a long answer, every search.
@@ -161,7 +166,7 @@ class CostCeiling:
             + self.searches * (prices.search or 0.0)
         )
         is_dearer = body.get("service_tier") in _DEARER_TIERS
-        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0)
+        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0) + self.tool_dollars
 
     def output_tokens(self, reasoning: Mapping[str, Any], limit_dollars: float) -> int | None:
         """Return how long an answer may be under a limit; None for any length.
@@ -472,6 +477,7 @@ class Spending:
             earlier.seconds + now - since,
             (*earlier.others, answer.served.other_model),
             usage,
+            (*earlier.tools, *([(_tools_of(answer), usage.tool_cost)] if usage.tool_cost else ())),
             now if answer.has_calls else None,
         )
 
@@ -556,6 +562,7 @@ class Spending:
         names = [name_of(each, self.find) for each in dict.fromkeys(cost.others) if each]
         parts = [
             dollars(cost.usage.cost, cost.usage.provider_cost),
+            *([notice("joined", lines=tool_parts(cost.tools), separator=", ")] if cost.tools else []),
             *([notice("cost_answered_by", model=", ".join(names))] if names else []),
             *self._forecast(answer),
         ]
@@ -672,6 +679,13 @@ def _with_usage(bill: Bill, sent: LastRequest, usage: Usage) -> Bill:
 def _with_sizes(bill: Bill, usage: Usage) -> Bill:
     sizes = usage.input_tokens, usage.cached_tokens, usage.output_tokens
     return replace(bill, input_tokens=sizes[0], cached_tokens=sizes[1], output_tokens=sizes[2])
+
+
+def _tools_of(answer: Answer) -> tuple[str, ...]:
+    """The names of OpenRouter's tools that a response has called."""
+    items: tuple[Item, ...] = answer.end.items if isinstance(answer.end, ResponseFinished) else ()
+    kinds = [SEARCH.type if item["type"] == "web_search_call" else item["type"] for item in items]
+    return tuple(dict.fromkeys(kind.removeprefix(PREFIX) for kind in kinds if kind.startswith(PREFIX)))
 
 
 def answer_key(origin: RequestOrigin) -> bytes:

@@ -79,8 +79,8 @@ class Recorder:
 
     Some providers number their calls anew in each response. The host takes a repeated id for a call that it has
     already run, and pairs would mix on replay; so an id that is `taken` by the request's input is replaced before
-    anyone sees it. Where calls are kept, each function call gets an id that names its artifact, and the provider's is
-    kept with that. `host_names` are renamed tools by their wire name.
+    anyone sees it. Where calls are kept, each that is drawn as a function's gets an id that names its artifact, and the
+    provider's is kept with that. `host_names` are renamed tools by their wire name.
     """
 
     store: ArtifactStore
@@ -109,7 +109,7 @@ class Recorder:
         fields = cast("Mapping[str, Any]", item)
         call_id, is_function = fields.get("call_id"), item["type"] == "function_call"
         changes: dict[str, Any] = {}
-        if is_function and self.persistence.tools:
+        if self.persistence.tools and kind_of(item["type"]).drawn_as == "function_call":
             if index not in self.ulids:
                 self.ulids[index] = self.new_id()
                 self._call_ids[index] = name_call(self.ulids[index], self.phase)

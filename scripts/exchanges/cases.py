@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from open_webui_openrouter_pipe.host.switches import CHOSEN
 from open_webui_openrouter_pipe.openrouter.tasks import THINKING_TOKENS
 from scripts.exchanges.models import Need
 from scripts.standin.drawing import draw
@@ -239,6 +240,25 @@ def _media() -> list[Case]:
     ]  # fmt: skip
 
 
+def _tools() -> list[Case]:
+    """A call of each tool that OpenRouter runs, and the next turn, which has its item."""
+    asks = {
+        "web_fetch": "Read https://example.org/ and say its title.",
+        "datetime": "What time is it?",
+        "image_generation": "Draw a small square.",
+        "shell": "Run `echo 42` in the shell and say what it prints.",
+        "advisor": "Ask the advisor whether 7 is prime.",
+        "subagent": "Have the subagent count to three.",
+        "fusion": "Let several models say whether 7 is prime.",
+    }
+    return [
+        Case(f"tool {name}", "tools", (PLAIN,), (Question(text, f"[[standin: tool={name}]]"), AND_THEN),
+             parameters={**SHORT, CHOSEN: {name: "on"}}, searches=True,
+             valves={"SERVER_TOOLS": name, "SERVER_TOOL_DOLLARS": SEARCH_DOLLARS})
+        for name, text in asks.items()
+    ]  # fmt: skip
+
+
 def _routing() -> list[Case]:
     """Who answers, by the model's name and by settings."""
 
@@ -249,6 +269,8 @@ def _routing() -> list[Case]:
 
     return [
         chat("router auto", "openrouter/auto"),
+        Case("router auto, cheap", "routing", body=_request("openrouter/auto", stream=True,
+             plugins=[{"id": "auto-router", "cost_tier": "low"}])),
         chat("variant nitro", "{0}:nitro"),
         chat("variant floor", "{0}:floor"),
         chat("unknown preset", "{0}@preset/there-is-none"),
@@ -350,5 +372,5 @@ def _rest() -> list[Case]:
 
 
 CASES: tuple[Case, ...] = (
-    *_reasoning(), *_replay(), *_caching(), *_media(), *_routing(), *_refusals(), *_rest(),
+    *_reasoning(), *_replay(), *_caching(), *_media(), *_tools(), *_routing(), *_refusals(), *_rest(),
 )  # fmt: skip

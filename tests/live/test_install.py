@@ -664,6 +664,53 @@ def test_a_user_switches_beside_the_message_field(
 
 
 @pytest.mark.browser
+def test_openrouters_tools_are_switched_on_and_shown(
+    admin: Account, maintenance: Callable[[str], str], page: Browser, standin: StandIn
+) -> None:
+    """Those that are allowed have switches; their calls are cards while they run, after a reload, and sent again."""
+    allowed = {"advisor": "Advisor", "image_generation": "Draw", "shell": "Shell"}
+    admin.api.set_valves("openrouter", {"SERVER_TOOLS": ", ".join(allowed), "COST_LINE": "cost"})
+    assert "Done" in maintenance("install now")
+    page.log_in(admin)
+    page.pick_model(PLAIN_NAME)
+    page.click(*INTEGRATIONS)
+    page.find(*SWITCHES)
+    shown = [each for each in page.driver.find_elements(*SWITCHES) if each.text in allowed.values()]
+    assert [each.text for each in shown] == ["Advisor", "Draw", "Shell"]
+    for each in shown:
+        each.click()
+    page.screenshot("tools-menu")
+    page.find(By.ID, "chat-input").send_keys(Keys.ESCAPE)
+    standin.reset()
+    orders = " ".join(f"[[standin: tool={name}]]" for name in ("shell", "image_generation", "advisor"))
+    page.send(f"{orders} [[standin: delay=4]] [[standin: text=Done.]] Please.")
+    page.wait(lambda: "advisor" in page.last_message())
+    page.screenshot("tools-running")
+    page.wait_for_answer()
+    page.wait_for_pictures(1)
+    page.wait(lambda: "Advisor $0.016" in page.last_message())
+    page.screenshot("tools-done")
+    chat = page.driver.current_url
+    page.driver.get(chat)
+    page.wait_for_pictures(1)
+    page.wait(lambda: "advisor" in page.last_message())
+    for each in page.driver.find_elements(By.XPATH, "//*[contains(text(), 'advisor')]")[-1:]:
+        each.click()
+    page.screenshot("tools-reloaded")
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    page.screenshot("tools-phone")
+    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.send("Thank you.")
+    page.wait_for_answer()
+    page.screenshot("tools-next-turn")
+    asked = [each for each in standin.responses if "session_id" in each.body]
+    assert [each.status for each in asked] == [200, 200]
+    kinds = [item["type"] for item in asked[1].body["input"] if item["type"].startswith("openrouter:")]
+    assert kinds == ["openrouter:shell", "openrouter:image_generation", "openrouter:advisor"]
+    maintenance("uninstall shortcuts now")
+
+
+@pytest.mark.browser
 def test_a_chat_keeps_a_model_that_is_gone(
     admin: Account, standin: StandIn, page: Browser, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,13 +200,13 @@ async def test_what_a_question_names_is_then_done(host: Host, command: str, kind
 
 
 async def test_shortcuts_are_installed_and_removed_without_a_trace(host: Host) -> None:
-    """Twice does no harm, what somebody else has under a name stays, and a model that does not think has one switch."""
+    """Twice does no harm, what somebody else has under a name stays, and a thoughtless model without tools has none."""
     functions, meta = host.tables["function"], {"tags": [], "openrouter_pipe": {"tags": "x"}}
     row = {"base_model_id": None, "name": "t", "params": "{}", "meta": json.dumps(meta)}
     await host.do(host.insert("model", "openrouter.a/thoughtless", row))
     before = await host.content()
     counted = {
-        "switches beside the message field": 2,
+        "switches beside the message field": 3,
         "commands in the list of `/`": len(COMMANDS) - 1,
         "models with switches": 3,
     }
@@ -214,7 +214,7 @@ async def test_shortcuts_are_installed_and_removed_without_a_trace(host: Host) -
     assert await host.changes("install") == counted
     installed = await host.content()
     lists = {key: json.loads(row["meta"]).get("filterIds") for key, row in installed["model"].items()}
-    both = ["openrouter_answer_fast", "openrouter_think_harder"]
+    both = ["openrouter_answer_fast", "openrouter_think_harder", "openrouter_datetime"]
     assert {key: held for key, held in lists.items() if held} == {
         NEW: both,
         "preset": both,

@@ -21,11 +21,12 @@ from open_webui_openrouter_pipe.openrouter.listing import Status
 from open_webui_openrouter_pipe.openrouter.offer import family, is_offered, read_variants
 from open_webui_openrouter_pipe.openrouter.problems import Checks, Problem
 from open_webui_openrouter_pipe.openrouter.request import identity_parameters
-from open_webui_openrouter_pipe.openrouter.search import (
-    SearchSettings,
+from open_webui_openrouter_pipe.openrouter.server_tools import (
+    ServerToolSettings,
     most_searches,
+    most_tool_dollars,
     search_mode,
-    with_search,
+    with_server_tools,
 )
 from open_webui_openrouter_pipe.openrouter.tasks import task_parameters
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
@@ -259,11 +260,12 @@ OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
     "switched": lambda given, switched: of_chat(given, OTHERS[0], offered=OTHERS, **switched),
     "providers": providers,
     "fallbacks": fallbacks,
-    "who searches": lambda mode, by, host: search_mode(SearchSettings(mode, host_switch_by=by), host),
-    "searching": lambda given, settings, model_id: with_search(
-        given, SearchSettings(**settings), "", model=SEARCHERS.get(model_id, MODEL), model_id=model_id
+    "who searches": lambda mode, by, host: search_mode(ServerToolSettings(mode, host_switch_by=by), host),
+    "searching": lambda given, settings, model_id: with_server_tools(
+        given, ServerToolSettings(**settings), "", model=SEARCHERS.get(model_id, MODEL), model_id=model_id
     ),
     "searches of a request": most_searches,
+    "dollars of tools": most_tool_dollars,
     "lifetimes": lambda minutes: ", ".join(
         {controls.cheapest_lifetime([60.0 * each for each in minutes], model) for model in (PRICED, None)}
     ),
