@@ -21,6 +21,7 @@ from .errors import AttachmentNotFound, StoreError
 from .history.artifacts import ANTHROPIC, model_family
 from .host.call import Call, is_saved
 from .host.documents import with_documents
+from .host.tool_runs import HostToolRunner
 from .host.wording import with_voice_prompt_last
 from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
@@ -47,7 +48,7 @@ from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
 from .turn.fit import Fitter, FitTerms
-from .turn.own_tools import RecallTool
+from .turn.own_tools import RecallTool, ToolRuns
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
@@ -125,6 +126,11 @@ class Assembly:
                 worker.planner.caches.passages,
                 composer.offers_own_tools,
             ),
+            tools=ToolRuns(
+                HostToolRunner(call.tool_site, host), worker.tool_places, settings.tool_timeout_seconds
+            )
+            if call.tool_site and (host := worker.host.middleware())
+            else None,
             folded_answers=partial(worker.host.folded_answers, call),
             commands=self._commands(composer, fitter, spending),
             name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,

@@ -54,6 +54,7 @@ from .valves import (
     Advanced,
     AllValves,
     Quantization,
+    ToolExecution,
     UserValves,
     Valves,
     combined,
@@ -122,6 +123,8 @@ class Settings:
     retry_seconds: float
     steady_system_prompt: bool
     recall_tool: bool
+    tool_execution: ToolExecution
+    tool_timeout_seconds: float
 
     def names_costs(self, *, in_arena: bool) -> bool:
         """Return whether costs may stand with an answer: not where its model is to be guessed."""

@@ -24,6 +24,7 @@ from .artifacts import (
     maker_of,
     prompt_name,
 )
+from .folded import TOOL_IMAGES_TEXT
 from .markers import (
     Reference,
     leading_markers,
@@ -212,12 +213,14 @@ def with_round(
     *,
     artifact_ids: Mapping[int, str],
     outputs: Mapping[str, str],
+    pictures: Sequence[str] = (),
     messages_before: int,
 ) -> History:
     """Return the history with a round at its end.
 
     `items` is the round's output as the host has it, `artifact_ids` are by index what was stored of it, `outputs` by
-    call id what the calls returned. `messages_before` is how many messages were read so far.
+    call id what the calls returned, in the order in which the host has it, and `pictures` the data URLs in that.
+    `messages_before` is how many messages were read so far.
     """
     calls = [item for item in items if is_function_call(item) and item["call_id"] in outputs]
     functions = [
@@ -234,10 +237,13 @@ def with_round(
         "tool_calls": functions,
         "reasoning_details": [*map(write_reference, references)],
     }
-    returned = [
-        {"role": "tool", "tool_call_id": call["call_id"], "content": outputs[call["call_id"]]}
-        for call in calls
+    returned: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": call_id, "content": output} for call_id, output in outputs.items()
     ]
+    if pictures:
+        parts = [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
+        text = {"type": "text", "text": TOOL_IMAGES_TEXT}
+        returned.append({"role": "user", "content": [text, *parts]})
     added = read_messages([said, *returned], first_index=messages_before, others=history.others)
     return replace(
         history,

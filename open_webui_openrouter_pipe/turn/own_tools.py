@@ -1,25 +1,28 @@
-"""The calls of our own tools in one round: kept from the host until they are answered, and answered here.
+"""The calls of one round that are answered here.
 
-The host runs the tools that it knows; those of ours it is handed together with their answers, as one pair. So a stream
-that ends anywhere leaves no half of one, and a caller of the bare API sees neither.
+Those of our own tools are kept from the host until they are answered, and handed to it as one pair. So a stream that
+ends anywhere leaves no half of one, and a caller of the bare API sees neither. The tools of the host run here where
+the administrator wants that, side by side, and only if it can be for all calls of a round.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ..conversation.conversation import Conversation
 from ..conversation.tokens import TokenCounter
 from ..planning.plan import Plan
-from ..ports import ToolAnswered
+from ..ports import HostTools, Output, ToolAnswered, ToolsBegan
 from ..recall.search import TextIndex
 from ..recall.tool import RECALL_NAME, LookUp
 from ..responses.effects import ItemStarted
 from ..responses.items import FunctionCall, Item, is_function_call
+from .admission import Away
 
 MAX_OWN_ROUNDS: Final = 5
 """In one turn: rounds with calls of our tools that are answered; later calls are answered with a request to stop."""
@@ -28,21 +31,73 @@ LIMIT_REACHED: Final = (
 )
 FAILED: Final = "The look-up has failed. Answer without it, and say so."
 
+MAX_TOOL_ROUNDS: Final = 32
+"""In one turn: after as many rounds the host runs its tools, which has a limit of its own."""
+MAX_CALLS: Final = 8
+"""Of one answer: calls that run at once."""
+MAX_WORKER_CALLS: Final = 32
+"""Of all answers of a worker."""
+TIMED_OUT: Final = "Error: the tool did not answer within {:g} seconds, and was stopped."
+TOOL_FAILED: Final = "Error: the tool could not be run."
+
 log = logging.getLogger(__name__)
 
 Answer: TypeAlias = Callable[[FunctionCall], Awaitable[str]]
 """Answers a call of a tool of ours; never raises."""
+Put: TypeAlias = Callable[[Output], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ToolRuns:
+    """Runs calls of the host's tools side by side, each within a time limit.
+
+    `places` are those of the worker.
+    """
+
+    tools: HostTools
+    places: asyncio.Semaphore
+    limit_seconds: float
+
+    async def run(self, calls: Sequence[FunctionCall], put: Put) -> None:
+        """Run the calls, once each, and hand on every answer as soon as it is there."""
+        own_places = asyncio.Semaphore(MAX_CALLS)
+
+        async def run(call: FunctionCall) -> ToolAnswered:
+            async with own_places, self.places:
+                return await self._run(call)
+
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(run(call)) for call in calls]
+            for ended in asyncio.as_completed(running):
+                await put(await ended)
+
+    async def _run(self, call: FunctionCall) -> ToolAnswered:
+        try:
+            async with asyncio.timeout(self.limit_seconds):
+                return await self.tools.run(call)
+        except TimeoutError:
+            text = TIMED_OUT.format(self.limit_seconds)
+        except Exception:  # the answer goes on without
+            log.exception("a tool could not be run")
+            text = TOOL_FAILED
+        return ToolAnswered(call, text, shown={"status": "failed"})
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class OwnCalls:
-    """What one round calls of our tool; without `answer` it is not offered, and all calls are the host's."""
+    """What one round calls that is answered here.
+
+    Without `answer` our tool is not offered, without `tools` the host runs all of its own.
+    """
 
     answer: Answer | None = None
     may_call: bool = True
     """Whether the model may call any tool: not where it goes on calling after it was asked to stop."""
-    answers: dict[str, str] = field(default_factory=dict)
-    """By call id, as far as calls are answered."""
+    tools: ToolRuns | None = None
+    away: Away = nullcontext
+    """Leaves the place among the running requests to others while the host's tools run."""
+    answers: dict[str, ToolAnswered] = field(default_factory=dict)
+    """By call id, as far as calls are answered, in the order in which they were."""
     held: dict[int, ItemStarted] = field(default_factory=dict)
     """How those began that are ours, or may be."""
     _calls: dict[int, FunctionCall] = field(default_factory=dict)
@@ -62,14 +117,24 @@ class OwnCalls:
             return None
         return self.held.pop(index)
 
-    async def answered(self) -> list[ToolAnswered]:
-        """Answer all calls that are whole, in their order."""
-        pairs = []
-        for _, call in sorted(self._calls.items()):
+    async def answer_calls(self, calls: Sequence[FunctionCall], put: Put) -> None:
+        """Answer calls that are whole: those of our tool in their order, then the host's where all of them run here."""
+
+        async def note(answered: Output) -> None:
+            if isinstance(answered, ToolAnswered):
+                self.answers[answered.call["call_id"]] = answered
+            await put(answered)
+
+        ours = [call for _, call in sorted(self._calls.items())]
+        for call in ours:
             if self.answer and call.get("status") == "completed":
-                self.answers[call["call_id"]] = output = await self.answer(call)
-                pairs.append(ToolAnswered(call, output))
-        return pairs
+                await note(ToolAnswered(call, await self.answer(call)))
+        others = [call for call in calls if call not in ours]
+        are_all = len(self.answers) == len(ours)
+        if others and are_all and self.tools and self.tools.tools.can_run(others):
+            await put(ToolsBegan(tuple(others)))
+            async with self.away():
+                await self.tools.run(others, note)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -24,6 +24,8 @@ from ..ports import (
     Responses,
     RoundEnded,
     StoredMarkers,
+    ToolAnswered,
+    ToolsBegan,
     name_of,
     other_model,
 )
@@ -87,6 +89,8 @@ def search_lines(output: Output) -> Iterator[Notice]:
 def waiting_line(latest: Output | None, seconds: float) -> Notice:
     """Return the line about a silence of so many seconds, by the output before it: what is known of the reason."""
     match latest:
+        case ToolsBegan() | ToolAnswered():
+            return Notice(notice("waiting_tools", seconds=seconds), done=False)
         case Notice(text, done=False):
             reason = text
         case ItemStarted(item=item) if lines := kind_of(item["type"]).lines:
@@ -134,16 +138,16 @@ class Answer:
     """What one request has brought, filled as it arrives, so that a stream that is cancelled leaves what there was.
 
     `items` are those of the whole answer, as the host has them, `stored` the artifacts of them that are durable, by
-    their index, `outputs` the answers to calls of our own tools, by call id. `end` is the terminal effect, `error` why
-    the round failed, None when it did not. `is_as_planned`: the whole plan was sent. `shown`: something was handed on,
-    so that the request must not be repeated. `goes_on`: it called our tools alone, and the next request follows at
-    once. `was_stopped`: its reader left while it was being answered, as far as is known. Times are the event loop's
+    their index, `outputs` the answers to calls that were given here, by call id. `end` is the terminal effect, `error`
+    why the round failed, None when it did not. `is_as_planned`: the whole plan was sent. `shown`: something was handed
+    on, so that the request must not be repeated. `goes_on`: all calls were answered here, and the next request follows
+    at once. `was_stopped`: its reader left while it was being answered, as far as is known. Times are the event loop's
     seconds.
     """
 
     items: tuple[Item, ...] = ()
     stored: Mapping[int, Artifact] = field(default_factory=dict)
-    outputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, ToolAnswered] = field(default_factory=dict)
     end: ResponseFinished | ResponseFailed | None = field(default=None, repr=False)
     error: PipeError | None = None
     shown: bool = False
@@ -340,9 +344,9 @@ class Round:
         items = tuple(self.recorder.for_host(index, item) for index, item in enumerate(effect.items))
         calls = [item for item in items if is_function_call(item)]
         if effect.status == "completed":
-            for answered in await self.own.answered() if self.own.held else ():
-                answer.shown = True
-                await self.channel.put(answered)
+            if calls and (self.own.held or self.own.tools):
+                await self.own.answer_calls(calls, self.channel.put)
+                answer.shown = answer.shown or bool(self.own.answers)
             answer.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
         answer.items = items
         origin = self.recorder.origin

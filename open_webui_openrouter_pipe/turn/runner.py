@@ -43,7 +43,7 @@ from .channel import OutputChannel
 from .commands import CommandRunner
 from .fit import Fitter
 from .memory import Memory
-from .own_tools import RecallTool
+from .own_tools import MAX_TOOL_ROUNDS, RecallTool, ToolRuns
 from .recorder import Persistence, PictureStorage, Recorder
 from .remedies import (
     Sending,
@@ -173,6 +173,8 @@ class TurnRunner:
     commands: CommandRunner
     prompt: PromptKeeper
     recall: RecallTool
+    tools: ToolRuns | None = None
+    """What runs the host's tools here; None where the host does."""
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
     fallbacks: tuple[str, ...] = ()
@@ -225,10 +227,11 @@ class TurnRunner:
                 history,
                 answer.items,
                 artifact_ids={index: artifact.id for index, artifact in answer.stored.items()},
-                outputs=answer.outputs,
+                outputs={call_id: each.output for call_id, each in answer.outputs.items()},
+                pictures=(pictures := [url for each in answer.outputs.values() for url in each.pictures]),
                 messages_before=messages,
             )
-            messages += 1 + len(answer.outputs)
+            messages += 1 + len(answer.outputs) + bool(pictures)
             loaded = {**loaded, **{artifact.id: artifact for artifact in answer.stored.values()}}
         if answer.error is not None:
             raise answer.error
@@ -444,6 +447,8 @@ class TurnRunner:
             said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
+        if self.tools and len(conversation.turns[-1].rounds) <= MAX_TOOL_ROUNDS:
+            own.tools, own.away = self.tools, self.spending.away
         if not how.with_tools:
             body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
             request = replace(request, body=body)
