@@ -118,7 +118,10 @@ class OwnCalls:
         return self.held.pop(index)
 
     async def answer_calls(self, calls: Sequence[FunctionCall], put: Put) -> None:
-        """Answer calls that are whole: those of our tool in their order, then the host's where all of them run here."""
+        """Answer calls that are whole: those of our tool in their order, or the host's where all can run here.
+
+        Where a response calls both, the host runs its own.
+        """
 
         async def note(answered: Output) -> None:
             if isinstance(answered, ToolAnswered):
@@ -129,12 +132,10 @@ class OwnCalls:
         for call in ours:
             if self.answer and call.get("status") == "completed":
                 await note(ToolAnswered(call, await self.answer(call)))
-        others = [call for call in calls if call not in ours]
-        are_all = len(self.answers) == len(ours)
-        if others and are_all and self.tools and self.tools.tools.can_run(others):
-            await put(ToolsBegan(tuple(others)))
+        if not ours and self.tools and self.tools.tools.can_run(calls):
+            await put(ToolsBegan(tuple(calls)))
             async with self.away():
-                await self.tools.run(others, note)
+                await self.tools.run(calls, note)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.ports import Notice, ToolAnswered
+from open_webui_openrouter_pipe.ports import Notice, ToolAnswered, ToolsBegan
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, TextDelta
 from open_webui_openrouter_pipe.responses.items import FunctionCall, OpaqueItem, Reasoning
 from open_webui_openrouter_pipe.turn.own_tools import OwnCalls
@@ -79,6 +79,11 @@ async def test_calls_of_ours_are_answered_in_their_order_when_they_are_whole() -
     async def answer(asked: FunctionCall) -> str:
         return f"answer to {asked['call_id']}"
 
+    put = list[Any]()
+
+    async def keep(output: Any) -> None:
+        put.append(output)
+
     own, names = OwnCalls(answer), ("recall", "", "recall", "", "f")
     started = [ItemStarted(at, call(f"c{at}", name)) for at, name in enumerate(names)]
     assert [own.hold(each) for each in started] == [True, True, True, True, False]
@@ -87,7 +92,8 @@ async def test_calls_of_ours_are_answered_in_their_order_when_they_are_whole() -
     cut_off["status"] = "incomplete"
     ends = [own.finish(3, call("c3")), own.finish(2, cut_off), own.finish(1, second), own.finish(0, first)]
     assert ends == [started[3], None, None, None]
-    assert await own.answered() == [ToolAnswered(first, "answer to c0"), ToolAnswered(second, "answer to c1")]
+    await own.answer_calls([first, second, cut_off, call("c3")], keep)
+    assert put == [ToolAnswered(first, "answer to c0"), ToolAnswered(second, "answer to c1")]
 
 
 @pytest.mark.parametrize(("when", "item", "line"), rows(TABLES, "searches"))
@@ -109,8 +115,11 @@ def test_a_search_is_announced_and_ended(when: str, item: Any, line: str) -> Non
         (ItemStarted(0, THOUGHT), "The model is thinking..."),
         (TextDelta(0, 0, "Hm", "summary_text"), "The model is thinking..."),
         (ItemStarted(0, SEARCH), "Searching the web..."),
+        (ToolsBegan((call("c"),)), None),
+        (ToolAnswered(call("c"), "Yes."), None),
     ],
 )
 def test_a_silence_is_said_with_what_is_known(latest: Any, said: str) -> None:
-    """By what came last: a wait that goes on, thinking, a search; otherwise only the model can be waited for."""
-    assert waiting_line(latest, 20.0) == Notice(f"{said} 20 s. Stop is safe.", done=False)
+    """By what came last: a wait that goes on, thinking, a search, tools; otherwise only the model is waited for."""
+    line = f"{said} 20 s. Stop is safe." if said else "Tools are running... 20 s."
+    assert waiting_line(latest, 20.0) == Notice(line, done=False)
