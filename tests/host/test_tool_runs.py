@@ -211,7 +211,8 @@ async def run_by_host(chat_id: str, case: dict[str, Any], user: Any) -> dict[str
     host.get_event_emitter_and_caller = both
     form_data = {"messages": [{"role": "user", "content": "Hi"}]}
     await host.resume_tool_calls(request(), form_data, user, {"id": "m"}, metadata, message)
-    return described(message["output"][-1], events)
+    (item,) = [each for each in message["output"] if each["type"] == "function_call_output"]
+    return described(item, events)
 
 
 def request() -> Any:
