@@ -6,6 +6,7 @@ that of the whole host by its own clock, less what it takes while nothing happen
 
 Milliseconds differ between machines and hours: the ratios to `own` and to `floor` count. Statements of the database,
 events, bytes and wake-ups are of one turn. `hundred` has a fresh host for each kind, since memory does not fall again.
+`tools` is wall time: of a turn whose tools mostly sleep.
 """
 
 from __future__ import annotations
@@ -47,6 +48,18 @@ _IDLE_SECONDS = 3.0
 _HEALTH_SECONDS = 0.02
 MAX_IDLE_MS = 50.0
 """A second of the idle host takes less, or the machine is not fit to measure on."""
+NAP = '''
+import asyncio
+
+
+class Tools:
+    async def {name}(self) -> str:
+        """
+        Sleep.
+        """
+        await asyncio.sleep({seconds})
+        return "Slept."
+'''
 FLOOR = '''"""
 title: Floor
 """
@@ -100,6 +113,27 @@ def run_hundred() -> dict[str, Any]:
             with _Host(base_url) as host:
                 found[kind] = _hundred(host, kind)
     return found
+
+
+def run_tools() -> dict[str, Any]:
+    """Milliseconds of a turn with eight calls of 200 ms, by who runs them, and of one whose calls take no time."""
+    cases = {"own": ("own", "host", 0.2), "host": ("ours", "host", 0.2), "pipe": ("ours", "pipe", 0.2)}
+    found = defaultdict[str, list[float]](list)
+    with printing_server("scripts.benchmarks._upstream") as base_url, _Host(base_url) as host:
+        for seconds in (0.0, 0.2):
+            host.server.add_tool(_nap(seconds), NAP.format(name=_nap(seconds), seconds=seconds))
+        for _ in range(REPEATS + 1):
+            for name, (kind, mode, seconds) in {**cases, "no_time": ("ours", "pipe", 0.0)}.items():
+                host.server.admin.api.set_valves("openrouter", {"TOOL_EXECUTION": mode})
+                began, tool = time.monotonic(), _nap(seconds)
+                host.ask(kind, directive(deltas=5, tool=tool, calls=8), tool_ids=[tool])
+                found[name].append((time.monotonic() - began) * 1000)
+    milliseconds = {name: round(median(each[1:])) for name, each in found.items()}
+    return {"ms": milliseconds, "of_the_tools": milliseconds["pipe"] - milliseconds["no_time"]}
+
+
+def _nap(seconds: float) -> str:
+    return f"nap_{seconds * 1000:.0f}"
 
 
 @dataclass
@@ -384,4 +418,4 @@ def _peak_mb(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
-BENCHMARKS = {"host": run, "hundred": run_hundred}
+BENCHMARKS = {"host": run, "hundred": run_hundred, "tools": run_tools}

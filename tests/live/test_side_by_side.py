@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from selenium.webdriver.common.by import By
 
 from open_webui_openrouter_pipe.host.native import INTERRUPTED
 from tests.live.chats import talk
 from tests.live.items import answers, each_continues, inputs, outputs_of, statuses
 from tests.live.models import MODEL, SCRIPTED, Valves
+from tests.live.test_waiting import pictures_of
 from tests.support.tool_servers import MCP_TOOL, OPENAPI_TOOL, SERVERS, call_of, tool_servers
 from tests.support.waiting import wait_until
 
@@ -142,11 +144,13 @@ def test_stop_ends_the_tools(admin: Account, standin: StandIn) -> None:
 @pytest.mark.browser
 def test_a_person_sees_each_tool_end(admin: Account, page: Browser, standin: StandIn) -> None:
     """A card for each call, with its result once it has ended; the same after a reload, and in the next turn."""
-    brief = " ".join(f'[[standin: call=wait_briefly args={{"seconds":{each}}}]]' for each in (3, 20))
+    brief = " ".join(f'[[standin: call=wait_briefly args={{"seconds":{each}}}]]' for each in (3, 25))
     sent = admin.send(SCRIPTED, f"{brief} Please.", tool_ids=[TOOL])
     page.open_chat(sent.chat_id)
     page.wait(lambda: "wait_briefly" in page.last_message(), 60)
-    page.screenshot("side-by-side-running")
+    page.driver.find_elements(By.XPATH, "//*[contains(text(), 'Exploring')]")[-1].click()
+    page.wait(lambda: "Tools are running... 8 s." in page.last_message(), 60)
+    pictures_of(page, "side-by-side")
     page.wait_for_text("The tools answered")
     page.screenshot("side-by-side-answered")
     page.driver.refresh()
