@@ -21,7 +21,6 @@ from .errors import AttachmentNotFound, StoreError
 from .history.artifacts import ANTHROPIC, model_family
 from .host.call import Call, is_saved
 from .host.documents import with_documents
-from .host.tool_runs import HostToolRunner
 from .host.wording import with_voice_prompt_last
 from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
@@ -126,10 +125,8 @@ class Assembly:
                 worker.planner.caches.passages,
                 composer.offers_own_tools,
             ),
-            tools=ToolRuns(
-                HostToolRunner(call.tool_site, host), worker.tool_places, settings.tool_timeout_seconds
-            )
-            if call.tool_site and (host := worker.host.middleware())
+            tools=ToolRuns(call.tools, worker.tool_places, settings.tool_timeout_seconds)
+            if call.tools
             else None,
             folded_answers=partial(worker.host.folded_answers, call),
             commands=self._commands(composer, fitter, spending),

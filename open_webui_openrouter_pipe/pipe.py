@@ -28,7 +28,7 @@ from .host.native import ChannelWriter, HostEvent, NativeWriter, PageWriter, sta
 from .host.platform import stored_user_valves
 from .host.switches import CHOSEN, Switch, switched_on
 from .host.tagged_code import TaggedCodeWriter
-from .host.tool_runs import ToolSite
+from .host.tool_runs import HostToolRunner
 from .host.tool_stops import watch_tools
 from .host.wording import EventCall, EventEmitter, page_question, user_language, worded
 from .money.prices import dollars
@@ -106,9 +106,10 @@ class Pipe:
         if __request__ and __event_emitter__:
             named = partial(name_chat, __request__, __metadata__ or {}, __user__ or {}, __event_emitter__)
         call = replace(call, language=language, name_chat=named)
-        if frozen.tool_execution == "pipe" and call.stream and call.in_chat and __event_emitter__:
-            site = ToolSite(__metadata__ or {}, __request__, __user__ or {}, call.messages, __event_emitter__)
-            call = replace(call, tool_site=None if call.runs_tagged_code else site)
+        runs_tools = frozen.tool_execution == "pipe" and call.stream and call.in_chat
+        if runs_tools and __event_emitter__ and (host := self._running_app().worker.host.middleware()):
+            given = (__metadata__ or {}, __request__, __user__ or {}, call.messages, __event_emitter__)
+            call = replace(call, tools=HostToolRunner(host, *given))
         if not call.stream:
             return await self._complete(call, frozen)
         events = self._stream(call, frozen, as_object(__metadata__).get("tools"), __event_emitter__)

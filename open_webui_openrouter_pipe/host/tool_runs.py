@@ -1,9 +1,9 @@
-"""Runs tools of the host as it does itself in its loop, by its own functions.
+"""Runs tools of the host as it does in its own loop, by its own functions.
 
-What they return becomes the same item of the output, with the same files, embeds, sources and events of a terminal.
-Not here: approvals, questions to the user, tools of the page, agents of the host, arguments that it has to mend. The
-module knows nothing of how many run at once. Source: `process_chat_response` and `resume_tool_calls` in
-`utils/middleware.py` of Open WebUI 0.12; the schema is checked by the package that its MCP client uses.
+What they return becomes the same item of the output, with the same files, pages, sources and events of a terminal. Not
+here: approvals, questions to the user, tools of the page, agents of the host, and arguments that it has to mend.
+Source: `process_chat_response` and `resume_tool_calls` in `utils/middleware.py` of Open WebUI 0.12; arguments are
+checked by the package that its client for MCP uses.
 """
 
 from __future__ import annotations
@@ -20,22 +20,13 @@ from ..responses.values import as_list, as_object, as_text
 
 _HOST_ALONE: Final = frozenset({"ask_user", "delegate_task"})
 """A question, for which it stops; and agents, which it runs side by side and without a limit."""
-_NEEDED: Final = (
-    "UserModel",
-    "CITATION_TOOL_NAMES",
-    "_is_tool_result_error",
-    "build_terminal_file_tool_result",
-    "convert_url_images_to_base64",
-    "execute_tool_call",
-    "get_citation_source_from_tool_result",
-    "process_tool_result",
-    "store_tool_result_image",
-    "terminal_event_handler",
-    "tool_result_content",
-)
-_MAX_COMPLAINTS: Final = 5
-_MAX_COMPLAINT_CHARACTERS: Final = 300
-"""Of one complaint: it may quote the arguments."""
+_NEEDED: Final = """
+UserModel CITATION_TOOL_NAMES _is_tool_result_error build_terminal_file_tool_result execute_tool_call
+convert_url_images_to_base64 get_citation_source_from_tool_result process_tool_result store_tool_result_image
+terminal_event_handler tool_result_content
+"""
+_MAX_COMPLAINT_CHARACTERS: Final = 1_000
+"""It may quote the arguments."""
 
 log = logging.getLogger(__name__)
 
@@ -44,99 +35,80 @@ def middleware() -> Any:
     """Return the host's module, None where it lacks anything that is needed: before Open WebUI 0.12."""
     from open_webui.utils import middleware as module
 
-    return module if all(hasattr(module, name) for name in _NEEDED) else None
+    return module if all(hasattr(module, name) for name in _NEEDED.split()) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ToolSite:
-    """What the host passes to a pipe and its tools need: all as it is there."""
+class HostToolRunner:
+    """The tools of one call of the host; `host` is its module, the others are as it passes them to a pipe."""
 
+    host: Any
     metadata: Mapping[str, Any]
     request: Any
     user: Mapping[str, Any]
     messages: Sequence[Mapping[str, Any]]
     emit: Callable[[dict[str, Any]], Awaitable[None]]
 
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class HostToolRunner:
-    """The tools of one call of the host; `host` is its module."""
-
-    site: ToolSite
-    host: Any
-
     def can_run(self, calls: Sequence[FunctionCall]) -> bool:
         """Return whether all of these can run here: none of them needs what the host alone can do."""
-        parameters = as_object(self.site.metadata.get("params"))
-        is_asked = parameters.get("tool_approval_mode", "full") != "full"
-        return not is_asked and all(_may_run(self._tool(call), call) for call in calls)
+        asked = as_object(self.metadata.get("params")).get("tool_approval_mode", "full") != "full"
+        return not asked and all(_may_run(self._tool(call), call) for call in calls)
 
     async def run(self, call: FunctionCall) -> ToolAnswered:
         """Run the tool of a call as the host would; a failure is an answer, too."""
-        site, host, tool, name = self.site, self.host, self._tool(call), call["name"]
+        host, metadata, tool, name = self.host, self.metadata, self._tool(call), call["name"]
         if complaint := "; ".join(_complaints(tool, _arguments(call) or {})):
             text = f"Error: the arguments do not fit the tool, which was not called. {complaint}"
-            return ToolAnswered(call, text, shown={"status": "failed"})
-        function = {"name": name, "arguments": call["arguments"]}
+            return ToolAnswered(call, text[:_MAX_COMPLAINT_CHARACTERS], shown={"status": "failed"})
+        asked = {"id": call["call_id"], "function": {"name": name, "arguments": call["arguments"]}}
         given, result, _, kind, direct = await host.execute_tool_call(
-            {"messages": [*site.messages]},
-            site.metadata,
-            None,
-            {"id": call["call_id"], "function": function},
+            {"messages": [*self.messages]}, metadata, None, asked
         )
-        file = host.build_terminal_file_tool_result(name, given, result, tool, site.metadata)
-        user = host.UserModel(**site.user)
-        result, files, embeds = await host.process_tool_result(
-            site.request, name, file or result, kind, direct, site.metadata, user
+        result = host.build_terminal_file_tool_result(name, given, result, tool, metadata) or result
+        user = host.UserModel(**self.user)
+        result, files, pages = await host.process_tool_result(
+            self.request, name, result, kind, direct, metadata, user
         )
         try:
-            await host.terminal_event_handler(name, given, result, site.emit)
-            await self._cite(tool, given, result)
+            await host.terminal_event_handler(name, given, result, self.emit)
+            await self._cite(tool, name, given, result)
         except Exception:  # what the page misses is no reason to lose the result
-            log.exception("a result is not shown as the host shows it")
-        text = host.tool_result_content(result)
-        parts, shown = await self._pictures(files, user)
-        urls = [{"type": "image_url", "image_url": {"url": each["image_url"]}} for each in parts]
-        sent: dict[str, Any] = {"content": urls}
-        await host.convert_url_images_to_base64({"messages": [sent]}, user=user)
+            log.exception("what a tool has returned is not shown as the host shows it")
+        text, urls, shown = host.tool_result_content(result), list[str](), list[Any]()
+        for file in files:
+            url, is_picture = as_text(file.get("url")), file.get("type") == "image"
+            if is_picture and url.startswith("data:"):
+                url = await host.store_tool_result_image(self.request, url, metadata, user)
+            else:
+                shown.append(file)
+            urls += [url] if is_picture and url else []
         item = {
             "status": "failed" if host._is_tool_result_error(text) else "completed",  # noqa: SLF001
-            "output": [{"type": "input_text", "text": text}, *parts],
+            "output": [
+                {"type": "input_text", "text": text},
+                *({"type": "input_image", "image_url": url} for url in urls),
+            ],
             **({"files": shown} if shown else {}),
-            **({"embeds": embeds} if embeds else {}),
+            **({"embeds": pages} if pages else {}),
         }
-        return ToolAnswered(call, text, tuple(each["image_url"]["url"] for each in sent["content"]), item)
+        parts: Any = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        sent = {"messages": [{"content": parts}]}
+        parts = (await host.convert_url_images_to_base64(sent, user=user))["messages"][0]["content"]
+        return ToolAnswered(call, text, tuple(part["image_url"]["url"] for part in parts), item)
 
     def _tool(self, call: FunctionCall) -> Mapping[str, Any]:
-        return as_object(as_object(self.site.metadata.get("tools")).get(call["name"]))
+        return as_object(as_object(self.metadata.get("tools")).get(call["name"]))
 
-    async def _cite(self, tool: Mapping[str, Any], given: Any, result: Any) -> None:
+    async def _cite(self, tool: Mapping[str, Any], name: str, given: Any, result: Any) -> None:
         """Name the sources of a result, unless the model's administrator does not want any."""
-        name = as_text(as_object(tool.get("spec")).get("name"))
-        model: Any = self.site.metadata
+        model: Any = self.metadata
         for key in ("model", "info", "meta", "capabilities"):
             model = as_object(model.get(key))
         if result and name in self.host.CITATION_TOOL_NAMES and model.get("citations", True):
             for source in self.host.get_citation_source_from_tool_result(
                 tool_name=name, tool_params=given, tool_result=result, tool_id=as_text(tool.get("tool_id"))
             ):
-                await self.site.emit({"type": "source", "data": source})
-
-    async def _pictures(self, files: Sequence[Any], user: Any) -> tuple[list[Any], list[Any]]:
-        """Return the pictures that the model sees as parts of an output, and the files that the page shows."""
-        parts, shown = list[Any](), list[Any]()
-        for file in files:
-            url = as_text(file.get("url"))
-            is_inline = file.get("type") == "image" and url.startswith("data:")
-            if is_inline:
-                url = await self.host.store_tool_result_image(
-                    self.site.request, url, self.site.metadata, user
-                )
-            else:
-                shown.append(file)
-            if file.get("type") == "image" and url:
-                parts.append({"type": "input_image", "image_url": url})
-        return parts, shown
+                await self.emit({"type": "source", "data": source})
 
 
 def _arguments(call: FunctionCall) -> Any:
@@ -173,9 +145,9 @@ def _complaints(tool: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[s
     }
     try:
         errors = [*Draft202012Validator(schema, registry=Registry()).iter_errors(read)]
-    except Exception:  # noqa: BLE001 - of a schema that is none, or refers to others; the tool says itself what is wrong
+    except Exception:  # noqa: BLE001 - of a schema that is none, or refers to others; the tool says what is wrong
         return
-    for error in errors[:_MAX_COMPLAINTS]:
+    for error in errors:
         is_scalar = isinstance(error.instance, str | int | float) and not isinstance(error.instance, bool)
         if error.validator != "type" or not is_scalar or is_mcp:
-            yield f"{error.json_path}: {error.message}"[:_MAX_COMPLAINT_CHARACTERS]
+            yield f"{error.json_path}: {error.message}"

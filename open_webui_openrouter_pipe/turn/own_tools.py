@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from ..conversation.conversation import Conversation
 from ..conversation.tokens import TokenCounter
 from ..planning.plan import Plan
-from ..ports import HostTools, Output, ToolAnswered, ToolsBegan
+from ..ports import HostTools, ToolAnswered, ToolsBegan
 from ..recall.search import TextIndex
 from ..recall.tool import RECALL_NAME, LookUp
 from ..responses.effects import ItemStarted
@@ -44,21 +44,17 @@ log = logging.getLogger(__name__)
 
 Answer: TypeAlias = Callable[[FunctionCall], Awaitable[str]]
 """Answers a call of a tool of ours; never raises."""
-Put: TypeAlias = Callable[[Output], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ToolRuns:
-    """Runs calls of the host's tools side by side, each within a time limit.
-
-    `places` are those of the worker.
-    """
+    """Runs calls of the host's tools side by side, each within a time limit; `places` are the worker's."""
 
     tools: HostTools
     places: asyncio.Semaphore
     limit_seconds: float
 
-    async def run(self, calls: Sequence[FunctionCall], put: Put) -> None:
+    async def run(self, calls: Sequence[FunctionCall], note: Callable[..., Awaitable[None]]) -> None:
         """Run the calls, once each, and hand on every answer as soon as it is there."""
         own_places = asyncio.Semaphore(MAX_CALLS)
 
@@ -69,7 +65,7 @@ class ToolRuns:
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(run(call)) for call in calls]
             for ended in asyncio.as_completed(running):
-                await put(await ended)
+                await note(await ended)
 
     async def _run(self, call: FunctionCall) -> ToolAnswered:
         try:
@@ -85,10 +81,7 @@ class ToolRuns:
 
 @dataclass(slots=True, eq=False, repr=False)
 class OwnCalls:
-    """What one round calls that is answered here.
-
-    Without `answer` our tool is not offered, without `tools` the host runs all of its own.
-    """
+    """What one round calls: without `answer` our tool is not offered, without `tools` the host runs all of its own."""
 
     answer: Answer | None = None
     may_call: bool = True
@@ -117,22 +110,17 @@ class OwnCalls:
             return None
         return self.held.pop(index)
 
-    async def answer_calls(self, calls: Sequence[FunctionCall], put: Put) -> None:
-        """Answer calls that are whole: those of our tool in their order, or the host's where all can run here.
+    async def answer_calls(self, calls: Sequence[FunctionCall], put: Callable[..., Awaitable[None]]) -> None:
+        """Answer calls that are whole: those of our tool in their order, or else the host's where all can run here."""
 
-        Where a response calls both, the host runs its own.
-        """
-
-        async def note(answered: Output) -> None:
-            if isinstance(answered, ToolAnswered):
-                self.answers[answered.call["call_id"]] = answered
+        async def note(answered: ToolAnswered) -> None:
+            self.answers[answered.call["call_id"]] = answered
             await put(answered)
 
-        ours = [call for _, call in sorted(self._calls.items())]
-        for call in ours:
+        for _, call in sorted(self._calls.items()):
             if self.answer and call.get("status") == "completed":
                 await note(ToolAnswered(call, await self.answer(call)))
-        if not ours and self.tools and self.tools.tools.can_run(calls):
+        if not self._calls and self.tools and self.tools.tools.can_run(calls):
             await put(ToolsBegan(tuple(calls)))
             async with self.away():
                 await self.tools.run(calls, note)

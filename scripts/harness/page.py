@@ -366,6 +366,6 @@ def _round_messages(
     pictures = [part["image_url"] for item in results for part in item["output"][1:]]
     if pictures:
         parts = [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
-        text = {"type": "text", "text": TOOL_IMAGES_TEXT}
-        tool_messages.append({"role": "user", "content": [text, *parts]})
+        said = {"type": "text", "text": TOOL_IMAGES_TEXT}
+        tool_messages.append({"role": "user", "content": [said, *parts]})
     return [message, *tool_messages] if texts or more else tool_messages

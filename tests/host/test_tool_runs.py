@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import re
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from open_webui_openrouter_pipe.host.tool_runs import HostToolRunner, ToolSite, middleware
+from open_webui_openrouter_pipe.host.tool_runs import HostToolRunner, middleware
 from open_webui_openrouter_pipe.responses.items import FunctionCall
 from tests.host.tables import insert
 from tests.support.files import PICTURES
@@ -117,9 +117,9 @@ async def test_arguments_that_do_not_fit_are_said_to_the_model(
         return "seen"
 
     tools = {"look": {"callable": look, "type": kind, "spec": {"name": "look", "parameters": schema}}}
-    site = ToolSite({"tools": tools}, None, {"id": "u"}, [{}], say_nothing)
+    runner = HostToolRunner(FakeMiddleware(), {"tools": tools}, None, {"id": "u"}, [{}], say_nothing)
     call = FunctionCall(type="function_call", call_id="c", name="look", arguments=arguments)
-    answered = await HostToolRunner(site, FakeMiddleware()).run(call)
+    answered = await runner.run(call)
     assert (complaint in answered.output, bool(ran)) == (True, not complaint)
     assert answered.shown["status"] == ("failed" if complaint else "completed")
     assert len(answered.output) < 1_000
@@ -158,7 +158,7 @@ def prepared(chat_id: str, case: dict[str, Any], events: list[Any]) -> tuple[dic
     name = case.get("name", "look")
     spec = {"name": name, "parameters": {"properties": {"city": {"type": "string"}}}}
     more = {key: case[key] for key in ("type", "tool_id") if key in case}
-    metadata = {
+    metadata: dict[str, Any] = {
         "chat_id": chat_id,
         "message_id": "answer",
         "tools": {name: {"callable": run, "spec": spec, **more}},
@@ -182,8 +182,8 @@ async def run_here(chat_id: str, case: dict[str, Any], user: Any) -> tuple[dict[
     async def emit(event: Any) -> None:
         events.append(event)
 
-    site = ToolSite(metadata, request(), {**user.model_dump(), "valves": None}, [{"role": "user"}], emit)
-    answered = await HostToolRunner(site, middleware()).run(FunctionCall(call))  # type: ignore[typeddict-item]
+    given = (metadata, request(), {**user.model_dump(), "valves": None}, [{"role": "user"}], emit)
+    answered = await HostToolRunner(middleware(), *given).run(cast("FunctionCall", call))
     assert answered.output == answered.shown["output"][0]["text"]
     return described(dict(answered.shown), events), [*answered.pictures]
 
@@ -195,7 +195,13 @@ async def run_by_host(chat_id: str, case: dict[str, Any], user: Any) -> dict[str
 
     events = list[Any]()
     metadata, call = prepared(chat_id, case, events)
-    message = {"id": "answer", "role": "assistant", "content": "", "output": [call], "model": "m"}
+    message: dict[str, Any] = {
+        "id": "answer",
+        "role": "assistant",
+        "content": "",
+        "output": [call],
+        "model": "m",
+    }
     history = {"messages": {"answer": message}, "currentId": "answer"}
     row = {"id": chat_id, "user_id": "ada", "title": "", "created_at": 1, "updated_at": 1}
     await insert(Chat, {**row, "chat": {"history": history}})

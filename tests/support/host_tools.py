@@ -6,7 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.host.tool_runs import HostToolRunner, ToolSite
+from open_webui_openrouter_pipe.host.tool_runs import HostToolRunner
 from scripts.harness.page import Page
 
 if TYPE_CHECKING:
@@ -86,5 +86,5 @@ class ToolPage(Page):
 
     async def run_tool(self, call: Json) -> Json:
         self.run_by_host.append(call["name"])
-        site = ToolSite(self.metadata, None, self.user, self.messages(), self._keep)
-        return dict((await HostToolRunner(site, FakeMiddleware()).run(call)).shown)  # type: ignore[arg-type]
+        given = (FakeMiddleware(), self.metadata, None, self.user, self.messages(), self._keep)
+        return dict((await HostToolRunner(*given).run(call)).shown)  # type: ignore[arg-type]
