@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ..conversation.conversation import Conversation
 from ..conversation.tokens import TokenCounter
 from ..planning.plan import Plan
-from ..ports import HostTools, ToolAnswered, ToolsBegan
+from ..ports import HostTools, Output, ToolAnswered, ToolsBegan
 from ..recall.search import TextIndex
 from ..recall.tool import RECALL_NAME, LookUp
 from ..responses.effects import ItemStarted
 from ..responses.items import FunctionCall, Item, is_function_call
-from .admission import Away
 
 MAX_OWN_ROUNDS: Final = 5
 """In one turn: rounds with calls of our tools that are answered; later calls are answered with a request to stop."""
@@ -54,18 +52,24 @@ class ToolRuns:
     places: asyncio.Semaphore
     limit_seconds: float
 
-    async def run(self, calls: Sequence[FunctionCall], note: Callable[..., Awaitable[None]]) -> None:
-        """Run the calls, once each, and hand on every answer as soon as it is there."""
-        own_places = asyncio.Semaphore(MAX_CALLS)
+    async def run(
+        self, calls: Sequence[FunctionCall], put: Callable[[Output], Awaitable[None]]
+    ) -> Mapping[str, ToolAnswered]:
+        """Run the calls, once each; hand on their answers, and return them by call id, in the order in which they end."""
+        own_places, outputs = asyncio.Semaphore(MAX_CALLS), dict[str, ToolAnswered]()
 
         async def run(call: FunctionCall) -> ToolAnswered:
             async with own_places, self.places:
                 return await self._run(call)
 
+        await put(ToolsBegan(tuple(calls)))
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(run(call)) for call in calls]
             for ended in asyncio.as_completed(running):
-                await note(await ended)
+                answered = await ended
+                outputs[answered.call["call_id"]] = answered
+                await put(answered)
+        return outputs
 
     async def _run(self, call: FunctionCall) -> ToolAnswered:
         try:
@@ -81,14 +85,11 @@ class ToolRuns:
 
 @dataclass(slots=True, eq=False, repr=False)
 class OwnCalls:
-    """What one round calls: without `answer` our tool is not offered, without `tools` the host runs all of its own."""
+    """What one round calls of our tool; without `answer` it is not offered, and all calls are the host's."""
 
     answer: Answer | None = None
     may_call: bool = True
     """Whether the model may call any tool: not where it goes on calling after it was asked to stop."""
-    tools: ToolRuns | None = None
-    away: Away = nullcontext
-    """Leaves the place among the running requests to others while the host's tools run."""
     answers: dict[str, ToolAnswered] = field(default_factory=dict)
     """By call id, as far as calls are answered, in the order in which they were."""
     held: dict[int, ItemStarted] = field(default_factory=dict)
@@ -110,20 +111,14 @@ class OwnCalls:
             return None
         return self.held.pop(index)
 
-    async def answer_calls(self, calls: Sequence[FunctionCall], put: Callable[..., Awaitable[None]]) -> None:
-        """Answer calls that are whole: those of our tool in their order, or else the host's where all can run here."""
-
-        async def note(answered: ToolAnswered) -> None:
-            self.answers[answered.call["call_id"]] = answered
-            await put(answered)
-
+    async def answered(self) -> list[ToolAnswered]:
+        """Answer all calls that are whole, in their order."""
+        pairs = []
         for _, call in sorted(self._calls.items()):
             if self.answer and call.get("status") == "completed":
-                await note(ToolAnswered(call, await self.answer(call)))
-        if not self._calls and self.tools and self.tools.tools.can_run(calls):
-            await put(ToolsBegan(tuple(calls)))
-            async with self.away():
-                await self.tools.run(calls, note)
+                self.answers[call["call_id"]] = pair = ToolAnswered(call, await self.answer(call))
+                pairs.append(pair)
+        return pairs
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -43,6 +43,7 @@ from ..responses.effects import (
     Usage,
 )
 from ..responses.items import (
+    FunctionCall,
     Item,
     is_function_call,
     is_message,
@@ -57,7 +58,7 @@ from ..responses.values import as_generation_id, as_list, as_object, as_text
 from ..words.lines import notice
 from .channel import OutputChannel
 from .memory import SeenOnce
-from .own_tools import OwnCalls
+from .own_tools import OwnCalls, ToolRuns
 from .recorder import PictureStorage, Recorder
 
 STORE_UNAVAILABLE: Final = "store unavailable"
@@ -138,16 +139,17 @@ class Answer:
     """What one request has brought, filled as it arrives, so that a stream that is cancelled leaves what there was.
 
     `items` are those of the whole answer, as the host has them, `stored` the artifacts of them that are durable, by
-    their index, `outputs` the answers to calls that were given here, by call id. `end` is the terminal effect, `error`
-    why the round failed, None when it did not. `is_as_planned`: the whole plan was sent. `shown`: something was handed
-    on, so that the request must not be repeated. `goes_on`: all calls were answered here, and the next request follows
-    at once. `was_stopped`: its reader left while it was being answered, as far as is known. Times are the event loop's
-    seconds.
+    their index, `outputs` the answers to calls that were given here, `to_run` calls of the host's tools that are to be
+    run here. `end` is the terminal effect, `error` why the round failed, None when it did not. `is_as_planned`: the
+    whole plan was sent. `shown`: something was handed on, so that the request must not be repeated. `goes_on`: all
+    calls are answered here, and the next request follows at once. `was_stopped`: its reader left while it was being
+    answered, as far as is known. Times are the event loop's seconds.
     """
 
     items: tuple[Item, ...] = ()
     stored: Mapping[int, Artifact] = field(default_factory=dict)
     outputs: Mapping[str, ToolAnswered] = field(default_factory=dict)
+    to_run: Sequence[FunctionCall] = ()
     end: ResponseFinished | ResponseFailed | None = field(default=None, repr=False)
     error: PipeError | None = None
     shown: bool = False
@@ -206,6 +208,8 @@ class Round:
     reported: SeenOnce
     find: FindModel = lambda _: None
     own: OwnCalls = field(default_factory=OwnCalls)
+    tools: ToolRuns | None = None
+    """What runs those of the host, where that may be here."""
     cost: Callable[[Answer, Usage | None], AnswerCost] | None = None
     """Returns what the whole answer has cost, with the request that ends."""
     report: Callable[[], Awaitable[None]] | None = None
@@ -344,10 +348,13 @@ class Round:
         items = tuple(self.recorder.for_host(index, item) for index, item in enumerate(effect.items))
         calls = [item for item in items if is_function_call(item)]
         if effect.status == "completed":
-            if calls and (self.own.held or self.own.tools):
-                await self.own.answer_calls(calls, self.channel.put)
-                answer.shown = answer.shown or bool(self.own.answers)
-            answer.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
+            for answered in await self.own.answered() if self.own.held else ():
+                answer.shown = True
+                await self.channel.put(answered)
+            if calls and self.tools and not self.own.held and self.tools.tools.can_run(calls):
+                answer.to_run = calls
+            has_answers = answer.to_run or all(call["call_id"] in self.own.answers for call in calls)
+            answer.goes_on = bool(calls and has_answers)
         answer.items = items
         origin = self.recorder.origin
         other = unexpected_model(origin.model, effect.served.other_model)

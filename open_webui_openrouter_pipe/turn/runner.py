@@ -446,9 +446,9 @@ class TurnRunner:
         if how.in_words:
             said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
-        own = self.recall.of_round(conversation, plan)
-        if self.tools and len(conversation.turns[-1].rounds) <= MAX_TOOL_ROUNDS:
-            own.tools, own.away = self.tools, self.spending.away
+        own, tools = self.recall.of_round(conversation, plan), self.tools
+        if len(conversation.turns[-1].rounds) > MAX_TOOL_ROUNDS:
+            tools = None
         if not how.with_tools:
             body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
             request = replace(request, body=body)
@@ -466,6 +466,7 @@ class TurnRunner:
             self.memory.reported,
             ports.find,
             own,
+            tools,
             self.spending.cost_so_far if origin.message_id else None,
             report,
         )
@@ -481,6 +482,9 @@ class TurnRunner:
         finally:
             self.spending.close(plan, answer)
             self.fitter.learn(plan, answer)
+        if tools and answer.to_run:
+            async with self.spending.away():
+                answer.outputs = await tools.run(answer.to_run, self.channel.put)
         if line := self.spending.last_line(answer):
             await self.channel.put(Notice(line))
         return answer

@@ -79,11 +79,6 @@ async def test_calls_of_ours_are_answered_in_their_order_when_they_are_whole() -
     async def answer(asked: FunctionCall) -> str:
         return f"answer to {asked['call_id']}"
 
-    put = list[Any]()
-
-    async def keep(output: Any) -> None:
-        put.append(output)
-
     own, names = OwnCalls(answer), ("recall", "", "recall", "", "f")
     started = [ItemStarted(at, call(f"c{at}", name)) for at, name in enumerate(names)]
     assert [own.hold(each) for each in started] == [True, True, True, True, False]
@@ -92,8 +87,7 @@ async def test_calls_of_ours_are_answered_in_their_order_when_they_are_whole() -
     cut_off["status"] = "incomplete"
     ends = [own.finish(3, call("c3")), own.finish(2, cut_off), own.finish(1, second), own.finish(0, first)]
     assert ends == [started[3], None, None, None]
-    await own.answer_calls([first, second, cut_off, call("c3")], keep)
-    assert put == [ToolAnswered(first, "answer to c0"), ToolAnswered(second, "answer to c1")]
+    assert await own.answered() == [ToolAnswered(first, "answer to c0"), ToolAnswered(second, "answer to c1")]
 
 
 @pytest.mark.parametrize(("when", "item", "line"), rows(TABLES, "searches"))
