@@ -489,13 +489,12 @@ class ToolsBegan:
 class ToolAnswered:
     """A call with its answer: the host, which is handed a call of our own tools only now, has nothing to run.
 
-    `pictures` are the data URLs of those that the model sees besides the text. `shown` has the fields of the host's
-    item of the output that are not as for a text.
+    `output` is what the model gets, a text or parts; `shown` has the fields of the host's item that are not as for a
+    text.
     """
 
     call: FunctionCall
-    output: str
-    pictures: tuple[str, ...] = ()
+    output: str | Sequence[Mapping[str, Any]]
     shown: Mapping[str, Any] = field(default_factory=dict)
 
 

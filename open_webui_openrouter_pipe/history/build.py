@@ -24,7 +24,7 @@ from .artifacts import (
     maker_of,
     prompt_name,
 )
-from .folded import TOOL_IMAGES_TEXT
+from .folded import results_as_messages
 from .markers import (
     Reference,
     leading_markers,
@@ -212,15 +212,14 @@ def with_round(
     items: Sequence[Item],
     *,
     artifact_ids: Mapping[int, str],
-    outputs: Mapping[str, str],
-    pictures: Sequence[str] = (),
+    outputs: Mapping[str, Any],
     messages_before: int,
 ) -> History:
     """Return the history with a round at its end.
 
     `items` is the round's output as the host has it, `artifact_ids` are by index what was stored of it, `outputs` by
-    call id what the calls returned, in the order in which the host has it, and `pictures` the data URLs in that.
-    `messages_before` is how many messages were read so far.
+    call id what the calls returned, a text or parts, as the host orders it. `messages_before` is how many messages were
+    read so far.
     """
     calls = [item for item in items if is_function_call(item) and item["call_id"] in outputs]
     functions = [
@@ -237,13 +236,8 @@ def with_round(
         "tool_calls": functions,
         "reasoning_details": [*map(write_reference, references)],
     }
-    returned: list[dict[str, Any]] = [
-        {"role": "tool", "tool_call_id": call_id, "content": output} for call_id, output in outputs.items()
-    ]
-    if pictures:
-        parts = [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
-        text = {"type": "text", "text": TOOL_IMAGES_TEXT}
-        returned.append({"role": "user", "content": [text, *parts]})
+    items_returned = [{"call_id": call_id, "output": output} for call_id, output in outputs.items()]
+    returned = results_as_messages(items_returned)
     added = read_messages([said, *returned], first_index=messages_before, others=history.others)
     return replace(
         history,

@@ -74,27 +74,23 @@ class HostToolRunner:
             await self._cite(tool, name, given, result)
         except Exception:  # what the page misses is no reason to lose the result
             log.exception("what a tool has returned is not shown as the host shows it")
-        text, urls, shown = host.tool_result_content(result), list[str](), list[Any]()
+        text, shown = host.tool_result_content(result), list[Any]()
+        parts = [{"type": "input_text", "text": text}]
         for file in files:
             url, is_picture = as_text(file.get("url")), file.get("type") == "image"
             if is_picture and url.startswith("data:"):
                 url = await host.store_tool_result_image(self.request, url, metadata, user)
             else:
                 shown.append(file)
-            urls += [url] if is_picture and url else []
+            parts += [{"type": "input_image", "image_url": url}] if is_picture and url else []
         item = {
             "status": "failed" if host._is_tool_result_error(text) else "completed",  # noqa: SLF001
-            "output": [
-                {"type": "input_text", "text": text},
-                *({"type": "input_image", "image_url": url} for url in urls),
-            ],
+            "output": parts,
             **({"files": shown} if shown else {}),
             **({"embeds": pages} if pages else {}),
         }
-        parts: Any = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-        sent = {"messages": [{"content": parts}]}
-        parts = (await host.convert_url_images_to_base64(sent, user=user))["messages"][0]["content"]
-        return ToolAnswered(call, text, tuple(part["image_url"]["url"] for part in parts), item)
+        sent = await host.convert_url_images_to_base64({"messages": [{"content": parts}]}, user=user)
+        return ToolAnswered(call, sent["messages"][0]["content"], item)
 
     def _tool(self, call: FunctionCall) -> Mapping[str, Any]:
         return as_object(as_object(self.metadata.get("tools")).get(call["name"]))

@@ -55,7 +55,7 @@ class ToolRuns:
     async def run(
         self, calls: Sequence[FunctionCall], put: Callable[[Output], Awaitable[None]]
     ) -> Mapping[str, ToolAnswered]:
-        """Run the calls, once each; hand on their answers, and return them by call id, in the order in which they end."""
+        """Run the calls, once each; hand on their answers as they end, and return them by call id in that order."""
         own_places, outputs = asyncio.Semaphore(MAX_CALLS), dict[str, ToolAnswered]()
 
         async def run(call: FunctionCall) -> ToolAnswered:

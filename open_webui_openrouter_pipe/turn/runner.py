@@ -228,10 +228,9 @@ class TurnRunner:
                 answer.items,
                 artifact_ids={index: artifact.id for index, artifact in answer.stored.items()},
                 outputs={call_id: each.output for call_id, each in answer.outputs.items()},
-                pictures=(pictures := [url for each in answer.outputs.values() for url in each.pictures]),
                 messages_before=messages,
             )
-            messages += 1 + len(answer.outputs) + bool(pictures)
+            messages += 2 + len(answer.outputs)  # one may have their pictures
             loaded = {**loaded, **{artifact.id: artifact for artifact in answer.stored.values()}}
         if answer.error is not None:
             raise answer.error
@@ -446,9 +445,8 @@ class TurnRunner:
         if how.in_words:
             said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
-        own, tools = self.recall.of_round(conversation, plan), self.tools
-        if len(conversation.turns[-1].rounds) > MAX_TOOL_ROUNDS:
-            tools = None
+        own = self.recall.of_round(conversation, plan)
+        tools = self.tools if len(conversation.turns[-1].rounds) <= MAX_TOOL_ROUNDS else None
         if not how.with_tools:
             body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
             request = replace(request, body=body)

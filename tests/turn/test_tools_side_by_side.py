@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.host.native import INTERRUPTED
-from open_webui_openrouter_pipe.ports import Output, ToolAnswered
+from open_webui_openrouter_pipe.ports import Output, RequestOrigin, ToolAnswered
+from open_webui_openrouter_pipe.turn.bill import answer_key
 from open_webui_openrouter_pipe.turn.own_tools import (
     MAX_CALLS,
     MAX_TOOL_ROUNDS,
@@ -172,7 +173,7 @@ async def test_calls_run_at_once_and_are_shown_as_they_end(tmp_path: Path, stand
         return city
 
     cities = [called("meet", city=city) for city in waiting]
-    async with opened(tmp_path, standin, "pipe", {"meet": meet}) as page:
+    async with opened(tmp_path, standin, "pipe", {"meet": meet}, TOOL_TIMEOUT_SECONDS=60) as page:
         answer = await page.ask(f"{' '.join(cities)} Who?")
         await page.ask("And then?")
     added = [event["item"] for event in answer.events if event.get("type") == "response.output_item.added"]
@@ -447,8 +448,8 @@ async def test_a_page_that_goes_away_leaves_no_half(tmp_path: Path, standin: Sta
     assert outputs(bodies(standin)[-1]["input"]) == []
 
 
-async def test_a_place_is_left_to_others_while_tools_run(tmp_path: Path, standin: StandIn) -> None:
-    """A chat whose only tool waits for another user's answer does not wait for ever."""
+async def test_while_tools_run_nothing_else_waits(tmp_path: Path, standin: StandIn) -> None:
+    """The request is over: its place is another user's, and what it has cost is known."""
     began, answered = asyncio.Event(), asyncio.Event()
 
     async def wait(city: str = "") -> str:
@@ -456,10 +457,21 @@ async def test_a_place_is_left_to_others_while_tools_run(tmp_path: Path, standin
         await answered.wait()
         return city
 
-    async with opened(tmp_path, standin, "pipe", {"wait": wait}, MAX_REQUESTS=1) as page:
-        other = ToolPage(page._pipe, MODEL, {"wait": wait}, chat_id="other", user_id="other")
+    host = PipeInProcess(tmp_path, base_url=standin.base_url, TOOL_EXECUTION="pipe", MAX_REQUESTS=1)
+    host.middleware = FakeMiddleware()
+    async with host as pipe:
+        page = ToolPage(pipe, MODEL, {"wait": wait})
+        other = ToolPage(pipe, MODEL, {"wait": wait}, chat_id="other", user_id="other")
         waiting = asyncio.ensure_future(page.ask(f"{called('wait')} What?"))
         await began.wait()
+        cost = host.app.worker.spending.turns.get(answer_key(origin_of(page)))
+        assert cost
+        assert cost.requests == 1
         assert (await other.ask("Hello?")).error is None
         answered.set()
         assert (await waiting).error is None
+
+
+def origin_of(page: ToolPage) -> RequestOrigin:
+    """Whose the page's answer is."""
+    return RequestOrigin(page.user["id"], page.chat_id, f"message-{len(page.turns)}", MODEL)
