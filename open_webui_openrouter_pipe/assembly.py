@@ -49,7 +49,7 @@ from .turn.bill import CostCeiling, Spending, answer_key
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
 from .turn.fit import Fitter, FitTerms
-from .turn.own_tools import RecallTool
+from .turn.own_tools import RecallTool, ToolRuns
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
@@ -128,6 +128,9 @@ class Assembly:
                 worker.planner.caches.passages,
                 composer.offers_own_tools,
             ),
+            tools=ToolRuns(call.tools, worker.tool_places, settings.tool_timeout_seconds)
+            if call.tools
+            else None,
             folded_answers=partial(worker.host.folded_answers, call),
             commands=self._commands(composer, fitter, spending),
             name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,

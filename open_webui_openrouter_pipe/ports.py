@@ -477,16 +477,38 @@ class StoredMarkers:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsBegan:
+    """Calls of the host's tools that run here from this moment on."""
+
+    calls: tuple[FunctionCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolAnswered:
-    """A call of a tool of ours, with its answer: the host is handed both at once, and has nothing to run."""
+    """A call with its answer: the host, which is handed a call of our own tools only now, has nothing to run.
+
+    `output` is what the model gets, a text or parts; `shown` has the fields of the host's item that are not as for a
+    text.
+    """
 
     call: FunctionCall
-    output: str
+    output: str | Sequence[Mapping[str, Any]]
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+
+class HostTools(Protocol):
+    """The host's own tools, as one call of the host may use them."""
+
+    def can_run(self, calls: Sequence[FunctionCall]) -> bool:
+        """Return whether all of these can run here: none of them needs what the host alone can do."""
+
+    async def run(self, call: FunctionCall) -> ToolAnswered:
+        """Run the tool of a call as the host would; a failure is an answer, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded:
-    """A round ended with calls of our tools alone; the next one follows in the same answer, its indexes from 0."""
+    """A round whose calls were all answered here; the next one follows in the same answer, its indexes from 0."""
 
     usage: Usage | None
 
@@ -545,5 +567,7 @@ class Failed:
     error: PipeError | None = field(default=None, compare=False)
 
 
-Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | AnswerCost | Notice | Embed | Failed
+Output: TypeAlias = (
+    Effect | StoredMarkers | ToolsBegan | ToolAnswered | RoundEnded | AnswerCost | Notice | Embed | Failed
+)
 """What the engine sends to whoever renders the answer, in order."""

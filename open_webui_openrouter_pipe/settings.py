@@ -55,6 +55,7 @@ from .valves import (
     Advanced,
     AllValves,
     Quantization,
+    ToolExecution,
     UserValves,
     Valves,
     combined,
@@ -124,6 +125,8 @@ class Settings:
     retry_seconds: float
     steady_system_prompt: bool
     recall_tool: bool
+    tool_execution: ToolExecution
+    tool_timeout_seconds: float
 
     def names_costs(self, *, in_arena: bool) -> bool:
         """Return whether costs may stand with an answer: not where its model is to be guessed."""

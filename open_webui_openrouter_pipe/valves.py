@@ -56,6 +56,7 @@ AspectRatio = Literal["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "
 ImageSize = Literal["auto", "1K", "2K", "4K"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 ReasoningSummary = Literal["auto", "concise", "detailed", "off"]
+ToolExecution = Literal["host", "pipe"]
 Sort = Literal["default", "price", "throughput", "latency"]
 Quantization = Literal[
     "int4", "int8", "fp4", "mxfp4", "nvfp4", "fp6", "fp8", "mxfp8", "fp16", "bf16", "fp32", "unknown"
@@ -287,6 +288,8 @@ class Advanced(ValveFields):
     PERSIST_TOOL_RESULTS: bool = valve(default=True)
     REQUEST_TIMEOUT_SECONDS: float = valve(300.0, gt=0)
     RETRY_SECONDS: float = valve(30.0, ge=0)
+    TOOL_EXECUTION: ToolExecution = valve("host")
+    TOOL_TIMEOUT_SECONDS: float = valve(300.0, gt=0)
     MAX_REQUESTS: int = valve(500, ge=0)
     MAX_REQUESTS_PER_USER: int = valve(0, strict=1, ge=0)
     HTTP_REFERER: str = valve("")

@@ -49,6 +49,7 @@ from .turn.bill import SpendingServices
 from .turn.fit import PlannerServices
 from .turn.late_bills import LateBills
 from .turn.memory import Memory
+from .turn.own_tools import MAX_WORKER_CALLS
 from .turn.recorder import generate_item_id
 from .turn.summaries import SummarizerState
 
@@ -122,6 +123,8 @@ class Host:
     """Returns the instructions that the host writes into the system prompt of a call."""
     people: Callable[[], Awaitable[Mapping[str, Person]]] = _NO_VALUES
     """Returns all users by their ids, or raises StoreError."""
+    middleware: Callable[[], Any] = lambda: None
+    """Returns the host's own module that runs tools, None where it has not all of that."""
 
 
 class Stores(NamedTuple):
@@ -209,6 +212,7 @@ class Worker:
         self.encoded_files.budget.watch(self.planner.caches.facts, unit_bytes=2)
         self.encoded_files.budget.watch(self.planner.caches.passages, TERM_BYTES)
         self.admission = Admission()
+        self.tool_places = asyncio.Semaphore(MAX_WORKER_CALLS)
         self.breaker = Breaker(clock=self.loop.time)
         weakref.finalize(self, _close_soon, self.loop, self.own.aclose).atexit = False
 

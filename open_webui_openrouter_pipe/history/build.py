@@ -24,6 +24,7 @@ from .artifacts import (
     maker_of,
     prompt_name,
 )
+from .folded import results_as_messages
 from .markers import (
     Reference,
     leading_markers,
@@ -214,13 +215,14 @@ def with_round(
     items: Sequence[Item],
     *,
     artifact_ids: Mapping[int, str],
-    outputs: Mapping[str, str],
+    outputs: Mapping[str, Any],
     messages_before: int,
 ) -> History:
     """Return the history with a round at its end.
 
     `items` is the round's output as the host has it, `artifact_ids` are by index what was stored of it, `outputs` by
-    call id what the calls returned. `messages_before` is how many messages were read so far.
+    call id what the calls returned, a text or parts, as the host orders it. `messages_before` is how many messages were
+    read so far.
     """
     calls = [item for item in items if is_function_call(item) and item["call_id"] in outputs]
     functions = [
@@ -237,10 +239,8 @@ def with_round(
         "tool_calls": functions,
         "reasoning_details": [*map(write_reference, references)],
     }
-    returned = [
-        {"role": "tool", "tool_call_id": call["call_id"], "content": outputs[call["call_id"]]}
-        for call in calls
-    ]
+    items_returned = [{"call_id": call_id, "output": output} for call_id, output in outputs.items()]
+    returned = results_as_messages(items_returned)
     added = read_messages([said, *returned], first_index=messages_before, others=history.others)
     return replace(
         history,

@@ -15,7 +15,17 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 from ..context.report import plain
 from ..history.markers import Reference, leading_markers, standalone_markers, visible_chars, write_reference
 from ..money.prices import dollars, tool_parts
-from ..ports import AnswerCost, Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
+from ..ports import (
+    AnswerCost,
+    Embed,
+    Failed,
+    Notice,
+    Output,
+    RoundEnded,
+    StoredMarkers,
+    ToolAnswered,
+    ToolsBegan,
+)
 from ..responses.effects import (
     TEXT_KINDS,
     UNKNOWN,
@@ -28,7 +38,7 @@ from ..responses.effects import (
     TextDelta,
     Usage,
 )
-from ..responses.items import Item, kind_of, picture_address
+from ..responses.items import FunctionCall, Item, kind_of, picture_address
 from ..responses.tools import PREFIX
 from ..responses.values import as_list, as_object, as_text, is_web_address
 
@@ -44,6 +54,9 @@ NOTICE: Final = "openrouter_pipe.notice"
 The page draws the text of an item whose type it does not know, in its place (`structuredOutput.ts`). The host neither
 copies it nor reads it aloud, and sends it to no model, for answers, titles and the rest (`utils/misc.py`).
 """
+
+INTERRUPTED: Final = "Error: tool execution was interrupted; its outcome is unknown."
+"""What a tool has answered that was stopped: the host's own words for it (`resume_tool_calls`)."""
 
 FAILED: Final = "failed"
 """What such an item has besides, where it says why there is no whole answer."""
@@ -158,7 +171,7 @@ def _server_call(fields: Mapping[str, Any]) -> tuple[str, str]:
     return json.dumps(asked, ensure_ascii=False), text[:_RESULT_CHARACTERS]
 
 
-def _output_of(call: HostItem, text: str, item_id: str) -> HostItem:
+def _output_of(call: Mapping[str, Any], text: object, item_id: str) -> HostItem:
     """The output of a call; the host stops at outputs that are not a list of parts."""
     output = [{"type": "input_text", "text": text}]
     named = {"type": "function_call_output", "id": f"fco_{item_id}", "call_id": call["call_id"]}
@@ -231,6 +244,8 @@ class NativeWriter:
         self._pictures: list[str] = []
         self._round_start = 0
         self._unreported = False
+        self.running: dict[str, FunctionCall] = {}
+        """The calls of tools that run here, by their ids."""
         self._last_usage: Usage | None = None
         self._served = UNKNOWN
         self.usage: Usage | None = None
@@ -286,9 +301,11 @@ class NativeWriter:
 
     def stop(self, line: str) -> list[HostEvent]:
         """Return the events for a user who has stopped the answer; the line for one without text, "" for none."""
+        calls = [*self.running.values()]
+        events = [event for call in calls for event in self._answered(ToolAnswered(call, INTERRUPTED))]
         if line and not any(item["type"] == "message" for item in self.items):
             self._lines.append(Notice(line, weight=1))
-        return self._say()
+        return [*events, *self._say()]
 
     @property
     def open_calls(self) -> list[HostItem]:
@@ -431,11 +448,20 @@ class NativeWriter:
         said = sum(visible_chars(item["content"][0]["text"]) for item in items if item["type"] == "message")
         return said + (0 if self._round_start else self._continued_chars)
 
+    def _run_tools(self, began: ToolsBegan) -> list[HostEvent]:
+        self.running |= {call["call_id"]: call for call in began.calls}
+        return []
+
     def _answered(self, effect: ToolAnswered) -> list[HostEvent]:
-        """A call that is whole, and its output."""
+        """The output of a call, and that itself where it is not shown."""
+        output = {**_output_of(effect.call, effect.output, self._new_id()), **effect.shown}
+        if self.running.pop(output["call_id"], None):
+            items = enumerate(self.items)
+            at = next(at for at, item in items if item.get("call_id") == output["call_id"])
+            return [*self._replace(at, {**self.items[at], "status": output["status"]}), self._add(output)]
         begun = _begin(effect.call, self._new_id()) or {}
         call = {**begun, "status": "completed", "arguments": effect.call["arguments"] or "{}"}
-        return [self._add(call), self._add(_output_of(call, effect.output, self._new_id()))]
+        return [self._add(call), self._add(output)]
 
     def _next_round(self, effect: RoundEnded) -> list[HostEvent]:
         """The next round numbers its items anew."""
@@ -481,7 +507,9 @@ class NativeWriter:
 
     def _completed(self, response_id: str | None) -> HostEvent:
         output = [
-            item for item in self.items if item["type"] != "function_call" or item["status"] == "completed"
+            item
+            for item in self.items
+            if item["type"] != "function_call" or item["status"] in {"completed", FAILED}
         ]
         output = output or [_message(self._new_id(), "")]
         response: dict[str, Any] = {"id": response_id, "status": "completed", "output": output}
@@ -508,6 +536,7 @@ class NativeWriter:
         ResponseFinished: _end,
         ResponseFailed: _end,
         StoredMarkers: _mark,
+        ToolsBegan: _run_tools,
         ToolAnswered: _answered,
         RoundEnded: _next_round,
         AnswerCost: _note_cost,

@@ -2,7 +2,7 @@
 
     runner       one call of the host, from its messages to the end of the answer
     round        one request to OpenRouter and its stream: markers after their artifacts
-    own_tools    calls of our own tools: kept from the host, answered here
+    own_tools    calls that are answered here: of our own tools, kept from the host, and of its tools, side by side
     remedies     what is tried when a request is refused
     recorder     the items of a round: calls fit for the host, artifacts and pictures durable before shown
     fit          a chat fitted into the model's window: planned, summarized, reported, recorded

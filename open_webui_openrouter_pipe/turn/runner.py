@@ -43,7 +43,7 @@ from .channel import OutputChannel
 from .commands import CommandRunner
 from .fit import Fitter
 from .memory import Memory
-from .own_tools import RecallTool
+from .own_tools import MAX_TOOL_ROUNDS, RecallTool, ToolRuns
 from .recorder import Persistence, PictureStorage, Recorder
 from .remedies import (
     Sending,
@@ -173,6 +173,8 @@ class TurnRunner:
     commands: CommandRunner
     prompt: PromptKeeper
     recall: RecallTool
+    tools: ToolRuns | None = None
+    """What runs the host's tools here; None where the host does."""
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
     fallbacks: tuple[str, ...] = ()
@@ -226,10 +228,10 @@ class TurnRunner:
                 history,
                 answer.items,
                 artifact_ids={index: artifact.id for index, artifact in answer.stored.items()},
-                outputs=answer.outputs,
+                outputs={call_id: each.output for call_id, each in answer.outputs.items()},
                 messages_before=messages,
             )
-            messages += 1 + len(answer.outputs)
+            messages += 2 + len(answer.outputs)  # one may have their pictures
             loaded = {**loaded, **{artifact.id: artifact for artifact in answer.stored.values()}}
         if answer.error is not None:
             raise answer.error
@@ -448,6 +450,7 @@ class TurnRunner:
             said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
+        tools = self.tools if len(conversation.turns[-1].rounds) <= MAX_TOOL_ROUNDS else None
         if not how.with_tools:
             body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
             request = replace(request, body=body)
@@ -465,6 +468,7 @@ class TurnRunner:
             self.memory.reported,
             ports.find,
             own,
+            tools,
             self.spending.cost_so_far if origin.message_id else None,
             report,
         )
@@ -480,6 +484,9 @@ class TurnRunner:
         finally:
             self.spending.close(plan, answer)
             self.fitter.learn(plan, answer)
+        if tools and answer.to_run:
+            async with self.spending.away():
+                answer.outputs = await tools.run(answer.to_run, self.channel.put)
         if line := self.spending.last_line(answer):
             await self.channel.put(Notice(line))
         return answer

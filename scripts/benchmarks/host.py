@@ -7,6 +7,7 @@ that of the whole host by its own clock, less what it takes while nothing happen
 Milliseconds differ between machines and hours: the ratios to `own` and to `floor` count. Statements of the database,
 events, bytes and wake-ups are of one turn. `hundred` has a fresh host for each kind, since memory does not fall again.
 `parts` measures what reading by time and the transport bring, each alone, `source` what a function's size costs a call.
+`tools` is wall time, the shortest of a turn whose tools mostly sleep: other work on the machine only adds to it.
 The variable REPEATS says how often each is measured, 9 times without it.
 """
 
@@ -53,6 +54,18 @@ _HEALTH_SECONDS = 0.02
 _CALLS = 20
 MAX_IDLE_MS = 50.0
 """A second of the idle host takes less, or the machine is not fit to measure on."""
+NAP = '''
+import asyncio
+
+
+class Tools:
+    async def {name}(self) -> str:
+        """
+        Sleep.
+        """
+        await asyncio.sleep({seconds})
+        return "Slept."
+'''
 FLOOR = '''"""
 title: Floor
 """
@@ -215,6 +228,30 @@ def run_hundred() -> dict[str, Any]:
             with Host(base_url) as host:
                 found[kind] = _hundred(host, kind)
     return found
+
+
+def run_tools() -> dict[str, Any]:
+    """Milliseconds of a turn with eight calls of 200 ms, by who runs them, and of one whose calls take no time."""
+    cases = {"own": ("own", "host", 0.2), "host": ("ours", "host", 0.2), "pipe": ("ours", "pipe", 0.2)}
+    found = defaultdict[str, list[float]](list)
+    with printing_server("scripts.benchmarks._upstream") as base_url, Host(base_url) as host:
+        for seconds in (0.0, 0.2):
+            host.server.add_tool(_nap(seconds), NAP.format(name=_nap(seconds), seconds=seconds))
+        for _ in range(REPEATS):
+            for name, (kind, mode, seconds) in {**cases, "no_time": ("ours", "pipe", 0.0)}.items():
+                host.server.admin.api.set_valves("openrouter", {"TOOL_EXECUTION": mode})
+                text, tool = directive(deltas=5, tool=_nap(seconds), calls=8), _nap(seconds)
+                for _ in range(2):  # the first has new settings to read
+                    began = time.monotonic()
+                    host.ask(kind, text, tool_ids=[tool])
+                    took = time.monotonic() - began
+                found[name].append(took * 1000)
+    milliseconds = {name: round(min(each)) for name, each in found.items()}
+    return {"ms": milliseconds, "of_the_tools": milliseconds["pipe"] - milliseconds["no_time"]}
+
+
+def _nap(seconds: float) -> str:
+    return f"nap_{seconds * 1000:.0f}"
 
 
 @dataclass
@@ -517,4 +554,10 @@ def _peak_mb(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
-BENCHMARKS = {"host": run, "hundred": run_hundred, "parts": run_parts, "source": run_source}
+BENCHMARKS = {
+    "host": run,
+    "hundred": run_hundred,
+    "parts": run_parts,
+    "source": run_source,
+    "tools": run_tools,
+}
