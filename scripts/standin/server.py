@@ -4,7 +4,8 @@ Owns routing, authorization and the way of a request through the other modules: 
 planned, answered and sent; and uvicorn, which serves it on a loopback port. All state lives in ``Service``.
 
     GET  /api/v1/models, /models/user, /endpoints/zdr, /key, /generation
-    POST /api/v1/responses
+    GET  /api/v1/images/models, /images/models/{author}/{slug}/endpoints
+    POST /api/v1/responses, /audio/speech, /audio/transcriptions, /images
     GET  /bills: all that was charged, for whoever audits a client
 """
 
@@ -19,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from . import catalogue
+from . import catalogue, endpoints
 from .errors import RefusalError, bad_prompt, documented, router_error
 from .output import answer
 from .plan import DirectiveError, bracketed
@@ -63,7 +64,7 @@ def create_app(service: Service) -> Starlette:
             response = _refused(refusal, record)
         except DirectiveError as error:
             response = _refused(bad_prompt(f"stand-in directive: {error}"), record)
-        if not isinstance(response, DeliveredResponse):
+        if not isinstance(response, StreamingResponse):
             record.status, record.finished, record.ended_at = response.status_code, True, service.now()
         return response
 
@@ -120,7 +121,8 @@ def _models(_service: Service, request: Request, _record: RecordedRequest) -> Re
     offset, limit = (int(text) for text in page)
     required = tuple(name for name in query.get("supported_parameters", "").split(",") if name)
     outputs = tuple(query.get("output_modalities", "text").split(","))
-    return JSONResponse(catalogue.listing(offset, min(limit, MAX_LISTED), required, outputs))
+    others = () if required else endpoints.rows(outputs)
+    return JSONResponse(catalogue.listing(offset, min(limit, MAX_LISTED), required, outputs, others))
 
 
 def _own_models(service: Service, request: Request, record: RecordedRequest) -> Response:
@@ -193,6 +195,13 @@ def _responses(service: Service, request: Request, record: RecordedRequest) -> R
     return DeliveredResponse(response, record, service.now, partial(service.charge, record, response.id))
 
 
+def _created(service: Service, request: Request, record: RecordedRequest) -> Response:
+    """What one of the other endpoints makes."""
+    if _authorize(request).startswith((POOR_KEY, EXHAUSTED_KEY)):
+        raise documented(402)
+    return endpoints.create(service, request, record)
+
+
 def _missing(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
     raise router_error(404, "Not Found")
 
@@ -205,6 +214,12 @@ REPLIES: dict[tuple[str, str], Reply] = {
     ("GET", f"{API}/generation"): _generation,
     ("GET", "/bills"): _bills,
     ("POST", f"{API}/responses"): _responses,
+    ("GET", f"{API}/images/models"): endpoints.image_models,
+    **{
+        ("GET", f"{API}/images/models/{name}/endpoints"): endpoints.image_endpoints
+        for name in endpoints.DRAWING
+    },
+    **{("POST", f"{API}{path}"): _created for path in endpoints.MAKERS},
 }
 
 # --- a server in a thread of its own, for tests and demonstrations ---
