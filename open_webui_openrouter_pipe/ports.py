@@ -536,6 +536,13 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True)
+class Sketch:
+    """A picture that is not finished, as a data URL, shown until another output brings pictures; "" takes it away."""
+
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The turn cannot go on; `message` is one line for the user. What was shown stays, and nothing follows.
 
@@ -546,5 +553,7 @@ class Failed:
     error: PipeError | None = field(default=None, compare=False)
 
 
-Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | AnswerCost | Notice | Embed | Failed
+Output: TypeAlias = (
+    Effect | StoredMarkers | ToolAnswered | RoundEnded | AnswerCost | Notice | Embed | Sketch | Failed
+)
 """What the engine sends to whoever renders the answer, in order."""

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..responses.effects import Usage, read_usage
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
 from .speech import Attempt
@@ -63,9 +62,7 @@ def image_request(
         body["input_references"] = [{"type": "image_url", "image_url": {"url": url}} for url in given]
     if left:
         lines.append(notice("references_left", count=left))
-    return Attempt(
-        {**body, **({"stream": True} if row.get("supports_streaming") is True else {})}, tuple(lines)
-    )
+    return Attempt(body, tuple(lines))
 
 
 def _most(able: Mapping[str, Any], name: str, otherwise: int) -> int:
@@ -120,11 +117,11 @@ def image_cost(endpoints: Iterable[Mapping[str, Any]], body: Mapping[str, Any]) 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What an event, or a whole answer, brings: pictures in base64, which are partial or whole, and what was billed."""
+    """What an event, or a whole answer, brings: pictures in base64, partial or whole; and what it costs, as a usage."""
 
     partial: str = ""
     pictures: tuple[str, ...] = ()
-    usage: Usage | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
     failure: str = ""
 
 
@@ -136,12 +133,15 @@ def read_drawn(wire: Mapping[str, Any]) -> Drawn:
     if error := as_object(wire.get("error")):
         return Drawn(failure=as_text(error.get("message")) or as_text(error.get("code")))
     whole = (as_text(as_object(each).get("b64_json")) for each in as_list(wire.get("data")))
-    counted = {
-        "input_tokens": usage.get("prompt_tokens"),
-        "output_tokens": usage.get("completion_tokens"),
-        "output_tokens_details": usage.get("completion_tokens_details"),
-    }
-    return Drawn(
-        pictures=tuple(filter(None, (encoded, *whole))),
-        usage=read_usage({**usage, **counted}) if as_number(usage.get("cost")) is not None else None,
-    )
+    names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
+    counted = {**usage, **{name: usage.get(theirs) for name, theirs in names.items()}} if usage else {}
+    return Drawn(pictures=tuple(filter(None, (encoded, *whole))), usage=counted)
+
+
+def as_response(pictures: Iterable[str], new_id: Callable[[], str]) -> dict[str, Any]:
+    """Return pictures in base64 as the object of a response that has drawn them."""
+    kind = "image_generation_call"
+    drawn = [
+        {"type": kind, "id": f"ig_{new_id()}", "status": "completed", "result": each} for each in pictures
+    ]
+    return {"object": "response", "status": "completed", "output": drawn}

@@ -55,8 +55,8 @@ def speech_attempts(
         yield Attempt({**body, "response_format": "pcm"}, (*lines, slow))
 
 
-def playable(content: bytes, kind: str, form: str) -> tuple[str, bytes, str]:
-    """Return a recording that a page plays, with a name and a media type; samples without a header become a WAV.
+def playable(content: bytes, kind: str, form: str) -> tuple[str, str, bytes]:
+    """Return a name, a media type and a recording that a page plays; samples without a header become a WAV.
 
     `kind` is its media type as it was sent, with parameters, and `form` the format that was asked for.
     """
@@ -68,7 +68,7 @@ def playable(content: bytes, kind: str, form: str) -> tuple[str, bytes, str]:
         plain = "audio/mpeg"
     elif not is_named:
         plain, content = "audio/wav", _wav(content, kind)
-    return f"speech.{_SUFFIXES.get(plain) or plain.partition('/')[2]}", content, plain
+    return f"speech.{_SUFFIXES.get(plain) or plain.partition('/')[2]}", plain, content
 
 
 def _wav(samples: bytes, kind: str) -> bytes:

@@ -14,7 +14,17 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 from ..context.report import plain
 from ..history.markers import Reference, leading_markers, standalone_markers, visible_chars, write_reference
 from ..money.prices import dollars
-from ..ports import AnswerCost, Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
+from ..ports import (
+    AnswerCost,
+    Embed,
+    Failed,
+    Notice,
+    Output,
+    RoundEnded,
+    Sketch,
+    StoredMarkers,
+    ToolAnswered,
+)
 from ..responses.effects import (
     TEXT_KINDS,
     UNKNOWN,
@@ -183,6 +193,7 @@ class NativeWriter:
         self._prefixes: dict[int, str] = {}
         self._last_part: dict[int, int] = {}
         self._pictures: list[str] = []
+        self._has_sketch = False
         self._round_start = 0
         self._unreported = False
         self._last_usage: Usage | None = None
@@ -206,7 +217,7 @@ class NativeWriter:
         events: list[HostEvent] = []
         if self._lines and not isinstance(output, _BELOW_AN_ITEM):
             events = self._say()
-        elif self._waits and not isinstance(output, Notice | AnswerCost):
+        elif self._waits and not isinstance(output, Notice | AnswerCost | Sketch):
             events = self._end_wait()
         return [*events, *self._renderers[type(output)](self, output)]
 
@@ -242,7 +253,7 @@ class NativeWriter:
         """Return the events for a user who has stopped the answer; the line for one without text, "" for none."""
         if line and not any(item["type"] == "message" for item in self.items):
             self._lines.append(Notice(line, weight=1))
-        return self._say()
+        return [*self._end_sketch(), *self._say()]
 
     @property
     def open_calls(self) -> list[HostItem]:
@@ -419,9 +430,21 @@ class NativeWriter:
         return events
 
     def _error(self, failed: Failed) -> list[HostEvent]:
-        self.failed = failed
+        self.failed, sketch = failed, self._end_sketch()
         completed = [self._completed(None)] if self._remove_calls() or self._unreported else []
-        return [*completed, {"error": {"message": failed.message}}]
+        return [*sketch, *completed, {"error": {"message": failed.message}}]
+
+    def _sketch(self, sketch: Sketch) -> list[HostEvent]:
+        """The page draws it, and the host does not store it: of these events it stores those called "files" alone.
+
+        Source: `socket/main.py: get_event_emitter` of Open WebUI 0.12.
+        """
+        self._has_sketch = bool(sketch.url)
+        files = [{"type": "image", "url": sketch.url}] if sketch.url else []
+        return [{"event": {"type": "chat:message:files", "data": {"files": files}}}]
+
+    def _end_sketch(self) -> list[HostEvent]:
+        return self._sketch(Sketch()) if self._has_sketch else []
 
     def _remove_calls(self) -> bool:
         """The host would run the calls of an answer that broke off, whatever their status; not those with an output."""
@@ -466,6 +489,7 @@ class NativeWriter:
         AnswerCost: _note_cost,
         Notice: _notice,
         Embed: lambda _, page: [{"event": {"type": "embeds", "data": {"embeds": [page.html]}}}],
+        Sketch: _sketch,
         Failed: lambda self, failed: self._error(failed),  # a page and a channel have their own
     }
 
@@ -488,7 +512,7 @@ class PageWriter(NativeWriter):
 
     def _error(self, failed: Failed) -> list[HostEvent]:
         self.failed, had_calls = failed, self._remove_calls()
-        events = [self._add({**self._written(_quoted(failed.message)), FAILED: True})]
+        events = [*self._end_sketch(), self._add({**self._written(_quoted(failed.message)), FAILED: True})]
         return [*events, self._completed(None)] if had_calls or self._unreported else events
 
 
