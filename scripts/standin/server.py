@@ -5,6 +5,7 @@ planned, answered and sent; and uvicorn, which serves it on a loopback port. All
 
     GET  /api/v1/models, /models/user, /endpoints/zdr, /key, /generation
     POST /api/v1/responses
+    GET  /api/v1/videos/models, /images/models; POST /api/v1/videos, then GET /videos/{id}, /videos/{id}/content
     GET  /bills: all that was charged, for whoever audits a client
 """
 
@@ -22,7 +23,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from . import catalogue
+from . import catalogue, videos
 from .errors import RefusalError, bad_prompt, documented, router_error
 from .output import answer
 from .plan import DirectiveError, bracketed
@@ -58,7 +59,8 @@ def create_app(service: Service) -> Starlette:
         record = await _recorded(service, request)
         service.record(record)
         try:
-            response = REPLIES.get((record.method, request.url.path), _missing)(service, request, record)
+            reply = _video if _is_of_video(record) else _missing
+            response = REPLIES.get((record.method, request.url.path), reply)(service, request, record)
         except RefusalError as refusal:
             response = _refused(refusal, record)
         except DirectiveError as error:
@@ -193,6 +195,47 @@ def _responses(service: Service, request: Request, record: RecordedRequest) -> R
     return DeliveredResponse(response, record, service.now, partial(service.charge, record, response.id))
 
 
+# --- videos ---
+
+
+def _is_of_video(record: RecordedRequest) -> bool:
+    return record.method == "GET" and record.path.startswith("/videos/")
+
+
+def _video_models(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
+    return JSONResponse(videos.listing())
+
+
+def _no_models(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
+    """The list of the image API, of which no model is played."""
+    return JSONResponse({"data": []})
+
+
+def _begin_video(service: Service, request: Request, record: RecordedRequest) -> Response:
+    _authorize(request)
+    job = videos.begin(service, record, str(request.base_url).rstrip("/") + API)
+    return JSONResponse(job.wire(), headers={"x-generation-id": job.id})
+
+
+def _video(service: Service, request: Request, record: RecordedRequest) -> Response:
+    """What is told of a job, which goes on with each question, or its content."""
+    _authorize(request)
+    job_id, _, rest = record.path.removeprefix("/videos/").partition("/")
+    job = service.videos.get(job_id)
+    if job is None or job.account != record.account:
+        raise router_error(404, "Video job not found")
+    if rest == "content":
+        status = int(job.orders.get("content", 200))
+        if status != 200 or job.wire()["status"] != "completed":
+            raise router_error(status if status != 200 else 404, "Video content not available")
+        return Response(videos.FILM, media_type="video/webm")
+    job.polls += 1
+    told = job.wire()
+    if usage := told.get("usage"):
+        job.request.billed = usage
+    return JSONResponse(told)
+
+
 def _missing(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
     raise router_error(404, "Not Found")
 
@@ -205,6 +248,9 @@ REPLIES: dict[tuple[str, str], Reply] = {
     ("GET", f"{API}/generation"): _generation,
     ("GET", "/bills"): _bills,
     ("POST", f"{API}/responses"): _responses,
+    ("GET", f"{API}/videos/models"): _video_models,
+    ("GET", f"{API}/images/models"): _no_models,
+    ("POST", f"{API}/videos"): _begin_video,
 }
 
 # --- a server in a thread of its own, for tests and demonstrations ---
