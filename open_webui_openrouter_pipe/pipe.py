@@ -140,6 +140,7 @@ class Pipe:
             return []
         language, cost = call.language or ENGLISH, self._running_app().cost_of(call)
         line = notice("answer_stopped") if frozen.status_lines != "none" else ""
+        line = (cost and cost.if_stopped) or line
         events = writer.stop(in_language(line, language))
         if cost is None:
             return events

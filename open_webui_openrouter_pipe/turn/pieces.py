@@ -65,7 +65,7 @@ class PieceRunner(CreationRunner):
         spending, generations = self.spending, self.spending.generations
         piece = _Piece(await spending.begin_piece(cost, what, self.channel.put))
         is_said = cost is not None and self.fitter.terms.names_costs
-        line = "piece_begun_cost" if is_said else "piece_begun"
+        line = "video_begun_cost" if is_said else "video_begun"
         await self.say(notice(line, what=what, cost=dollars(cost or 0.0)), done=False)
         spending.note_piece(piece.usage, 0.0, if_stopped=notice("answer_stopped"))
         named = generations.named if generations else []
@@ -81,19 +81,20 @@ class PieceRunner(CreationRunner):
     def _settle(self, piece: _Piece, names: Sequence[str], failure: BaseException | None) -> None:
         """Write the bill of the responses that began, each of which has a name; where none did, it costs nothing."""
         spending, told = self.spending, piece.told
+        bill = replace(piece.bill, generation=names[-1] if names else "")
         is_open = isinstance(failure, _OPEN) and getattr(failure, "down", "") != "connection"
         if told and len(told) == len(names):
-            spending.settle_piece(piece.bill, piece.usage)
+            spending.settle_piece(bill, piece.usage)
         elif names or is_open:
-            spending.settle_piece(piece.bill, None)
+            spending.settle_piece(bill, None)
             if names and spending.generations:
 
                 def settle(usage: Usage) -> None:
-                    spending.settle_piece(piece.bill, reduce(Usage.plus, told, usage))
+                    spending.settle_piece(bill, reduce(Usage.plus, told, usage))
 
                 spending.services.late.ask(spending.generations, names[-1], settle)
         elif spending.payer.under:
-            spending.services.ledger.release(piece.bill)
+            spending.services.ledger.release(bill)
 
     async def _first(
         self, attempts: Iterable[Attempt], send: Callable[[RequestBody], Awaitable[_T]]

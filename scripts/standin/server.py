@@ -4,8 +4,10 @@ Owns routing, authorization and the way of a request through the other modules: 
 planned, answered and sent; and uvicorn, which serves it on a loopback port. All state lives in ``Service``.
 
     GET  /api/v1/models, /models/user, /endpoints/zdr, /key, /generation
+    POST /api/v1/responses
+    GET  /api/v1/videos/models; POST /api/v1/videos, then GET /videos/{id}, /videos/{id}/content
     GET  /api/v1/images/models, /images/models/{author}/{slug}/endpoints
-    POST /api/v1/responses, /audio/speech, /audio/transcriptions, /images
+    POST /api/v1/audio/speech, /audio/transcriptions, /images
     GET  /bills: all that was charged, for whoever audits a client
 """
 
@@ -23,7 +25,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from . import catalogue, endpoints
+from . import catalogue, endpoints, videos
 from .errors import RefusalError, bad_prompt, documented, router_error
 from .output import answer
 from .plan import DirectiveError, bracketed
@@ -59,7 +61,8 @@ def create_app(service: Service) -> Starlette:
         record = await _recorded(service, request)
         service.record(record)
         try:
-            response = REPLIES.get((record.method, request.url.path), _missing)(service, request, record)
+            reply = _video if _is_of_video(record) else _missing
+            response = REPLIES.get((record.method, request.url.path), reply)(service, request, record)
         except RefusalError as refusal:
             response = _refused(refusal, record)
         except DirectiveError as error:
@@ -202,6 +205,42 @@ def _created(service: Service, request: Request, record: RecordedRequest) -> Res
     return endpoints.create(service, request, record)
 
 
+# --- videos ---
+
+
+def _is_of_video(record: RecordedRequest) -> bool:
+    return record.method == "GET" and record.path.startswith("/videos/")
+
+
+def _video_models(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
+    return JSONResponse(videos.listing())
+
+
+def _begin_video(service: Service, request: Request, record: RecordedRequest) -> Response:
+    _authorize(request)
+    job = videos.begin(service, record, str(request.base_url).rstrip("/") + API)
+    return JSONResponse(job.wire(), headers={"x-generation-id": job.id})
+
+
+def _video(service: Service, request: Request, record: RecordedRequest) -> Response:
+    """What is told of a job, which goes on with each question, or its content."""
+    _authorize(request)
+    job_id, _, rest = record.path.removeprefix("/videos/").partition("/")
+    job = service.videos.get(job_id)
+    if job is None or job.account != record.account:
+        raise router_error(404, "Video job not found")
+    if rest == "content":
+        status = int(job.orders.get("content", 200))
+        if status != 200 or job.wire()["status"] != "completed":
+            raise router_error(status if status != 200 else 404, "Video content not available")
+        return Response(videos.FILM, media_type="video/webm")
+    job.polls += 1
+    told = job.wire()
+    if usage := told.get("usage"):
+        job.request.billed = usage
+    return JSONResponse(told)
+
+
 def _missing(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
     raise router_error(404, "Not Found")
 
@@ -214,12 +253,14 @@ REPLIES: dict[tuple[str, str], Reply] = {
     ("GET", f"{API}/generation"): _generation,
     ("GET", "/bills"): _bills,
     ("POST", f"{API}/responses"): _responses,
+    ("GET", f"{API}/videos/models"): _video_models,
     ("GET", f"{API}/images/models"): endpoints.image_models,
     **{
         ("GET", f"{API}/images/models/{name}/endpoints"): endpoints.image_endpoints
         for name in endpoints.DRAWING
     },
     **{("POST", f"{API}{path}"): _created for path in endpoints.MAKERS},
+    ("POST", f"{API}/videos"): _begin_video,
 }
 
 # --- a server in a thread of its own, for tests and demonstrations ---
