@@ -23,7 +23,7 @@ from ..money.prices import dollars
 from ..ports import AnswerCost, FileContent, Notice, RequestBody, Sketch
 from ..responses.effects import Usage, read_usage
 from ..responses.items import image_type, is_picture, picture_address
-from ..responses.values import as_list, as_number, as_object, as_text, decode
+from ..responses.values import as_list, as_number, as_object, decode
 from ..words.lines import notice
 from .creation import CreationRunner
 from .recorder import PictureStorage, Recorder
@@ -205,7 +205,8 @@ class ImageRunner(PieceRunner):
 
     async def _drawn(self, body: RequestBody, piece: _Piece) -> list[str]:
         """The pictures in base64; partial ones are shown on the way where the chat is saved. Raises ProviderError."""
-        pictures, usage = list[str](), dict[str, Any]()
+        pictures = list[str]()
+        usage: Mapping[str, Any] = {}
         async with self.parts.service.stream(images.PATH, body) as events:
             async for event in events:
                 drawn = images.read_drawn(event)
@@ -227,7 +228,7 @@ class ImageRunner(PieceRunner):
 
     async def _wanted(self, built: BuiltHistory) -> Wanted:
         """A message without pictures is about those of the latest answer that has some."""
-        wanted = await PieceRunner._wanted(self, built)
+        wanted = await super(ImageRunner, self)._wanted(built)
         drawn = [
             (item, turn) for item, turn in zip(built.items, built.turns, strict=True) if is_picture(item)
         ]
