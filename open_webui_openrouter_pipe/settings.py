@@ -125,7 +125,7 @@ class Settings:
     steady_system_prompt: bool
     recall_tool: bool
     creation: Mapping[str, Any] = field(default_factory=dict)
-    """The user's valves about what is made by the piece, by their names in lower case."""
+    """What the user has set about what is made by the piece, by the names of the valves in lower case."""
 
     def names_costs(self, *, in_arena: bool) -> bool:
         """Return whether costs may stand with an answer: not where its model is to be guessed."""
@@ -189,7 +189,11 @@ def read_settings(
         checks=_checks(valves, chosen),
         own_problems=own_problems,
         status_lines=own.STATUS_LINES,
-        creation={name.lower(): value for name, value in own if name.startswith(_CREATION)},
+        creation={
+            name.lower(): value
+            for name, value in own
+            if name.startswith(_CREATION) and value != UserValves.model_fields[name].default
+        },
     )
 
 

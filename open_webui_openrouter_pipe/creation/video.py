@@ -70,7 +70,7 @@ def video_request(model_id: str, row: Mapping[str, Any], wanted: Wanted, wishes:
         "supported_durations",
         "video_length",
         wishes.seconds,
-        lambda each: as_number(each) or 0.0,
+        lambda each: as_count(each) or 0,
         USUAL_SECONDS,
     )
     resolution = nearest("supported_resolutions", "video_resolution", wishes.resolution, _height, USUAL_LINES)

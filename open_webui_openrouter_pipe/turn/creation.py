@@ -40,9 +40,9 @@ from .runner import TurnRunner
 class CreationParts:
     """What such a turn needs besides.
 
-    `question` names the message that is answered, `settings` are the user's valves by their names in lower case,
-    `start` begins a task that the worker owns, `room` returns where one file is read into, and `refusal` says why
-    nothing may be sent, "" where something may.
+    `question` names the message that is answered, `settings` is what the user has set, by the names of the valves in
+    lower case, `start` begins a task that the worker owns, `room` returns where one file is read into, and `refusal`
+    says why nothing may be sent, "" where something may.
     """
 
     model: Model
@@ -65,6 +65,11 @@ class CreationRunner(TurnRunner):
     def of(cls, runner: TurnRunner, parts: CreationParts) -> Self:
         """Return what answers in the place of a runner."""
         return cls(**{each.name: getattr(runner, each.name) for each in fields(runner)}, parts=parts)
+
+    @property
+    def is_in_chat(self) -> bool:
+        """Whether a page shows the answer, and may ask for it again."""
+        return bool(self.origin.chat_id and self.origin.message_id)
 
     async def make(self, wanted: Wanted, answer: Answer) -> None:
         """Make what is wanted, and answer with it. Raises the error tree's errors."""

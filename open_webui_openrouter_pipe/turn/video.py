@@ -123,7 +123,7 @@ class VideoRunner(CreationRunner):
 
     async def _taken_up(self, name: str) -> _Running | None:
         """The job of the same question, if there is one whose video was not shown."""
-        if not self.origin.message_id:
+        if not self.is_in_chat:
             return None
         stored = (await self.ports.store.load(self.origin.user_id, [name])).get(name)
         if not isinstance(stored, Artifact):
@@ -178,7 +178,7 @@ class VideoRunner(CreationRunner):
             elif self.spending.payer.under:
                 self.spending.services.ledger.release(bill)
             raise
-        if origin.message_id:
+        if self.is_in_chat:
             item = stored_job(job.id, bill.id, bill.cost, bill.created)
             where = (name, origin.user_id, origin.chat_id, origin.message_id, item["type"], origin.model)
             try:
@@ -226,7 +226,7 @@ class VideoRunner(CreationRunner):
                 raise
             log.warning("a video is not stored: %s", error)
             path = signed
-        return f"<video>{path}</video>" if self.origin.message_id else path
+        return f"<video>{path}</video>" if self.is_in_chat else path
 
     def _failure(self, job: Job, usage: Usage) -> ProviderError:
         """Why there is no video, and what was billed."""

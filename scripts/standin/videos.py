@@ -2,7 +2,8 @@
 
 The forms are those of the official SDK. A prompt may say in a directive how its job goes, such as
 ``[[video: polls=2 end=failed cost=0.1 content=404 error=words_of_it]]``: how often it is asked for until its end, what
-that is, what it is billed (nothing is said of that for ``none``), and with which status its content is refused.
+that is, what it is billed (nothing is said of that for ``none``), and with which status its content is refused;
+``refused=400`` refuses the job itself.
 """
 
 from __future__ import annotations
@@ -125,6 +126,8 @@ def begin(service: Service, record: RecordedRequest, base_url: str) -> VideoJob:
         raise router_error(400, "A prompt is required")
     found = DIRECTIVE.search(body.get("prompt", ""))
     orders = dict(each.split("=", 1) for each in found[1].split()) if found else {}
+    if "refused" in orders:
+        raise router_error(int(orders["refused"]), "No such film")
     job_id = f"gen-vid-{int(service.now())}-{len(service.videos):020}"
     service.videos[job_id] = VideoJob(job_id, record.account, record, orders, base_url)
     return service.videos[job_id]
