@@ -22,7 +22,7 @@ _VALVES: Final = {
     "resolution": "image_size",
     "quality": "image_quality",
 }
-"""The fields that a user's valves set, unless these are "auto"."""
+"""The fields that a user's valves set."""
 _QUALITIES: Final = ("low", "medium", "high", "xhigh", "max")
 _TOKENS: Final = {"low": 300, "high": 4200}
 _USUAL_TOKENS: Final = 1300
@@ -45,7 +45,7 @@ def image_request(
     able, lines = as_object(row.get("supported_parameters")), list[str]()
     body: dict[str, Any] = {"model": model_id, "prompt": text}
     for name, valve in _VALVES.items():
-        if (wish := as_text(wishes[valve])) != "auto":
+        if wish := as_text(wishes.get(valve)):
             offered = [*map(as_text, as_list(as_object(able.get(name)).get("values")))]
             used = (
                 wish if wish in offered else min(offered, key=lambda each: _distance(each, wish), default="")
@@ -53,9 +53,10 @@ def image_request(
             body |= {name: used} if used else {}
             if used != wish:
                 lines.append(notice("piece_other", asked=wish, used=used or "auto"))
-    count = min(wishes["image_count"], _most(able, "n", 1))
+    wish = wishes.get("image_count", 1)
+    count = min(wish, _most(able, "n", 1))
     body |= {"n": count} if count > 1 else {}
-    if (wish := wishes["image_count"]) > count:
+    if wish > count:
         lines.append(notice("piece_other", asked=f"\u00d7{wish}", used=f"\u00d7{count}"))
     left = max(0, len(pictures) - _most(able, "input_references", 0))
     if given := pictures[left:]:

@@ -38,7 +38,7 @@ def speech_attempts(
     model_id: str, row: Mapping[str, Any], text: str, wishes: Mapping[str, Any]
 ) -> Iterator[Attempt]:
     """Yield the requests of speech by a model with this row of the catalogue, by the user's valves."""
-    wished, speed = wishes["speech_voice"].strip(), wishes["speech_speed"]
+    wished, speed = wishes.get("speech_voice", "").strip(), wishes.get("speech_speed", 1)
     voices = [*filter(None, map(as_text, as_list(row.get("supported_voices"))))]
     voice = next((each for each in voices if each.lower() == wished.lower()), [*voices, wished][0])
     lines = (
@@ -48,11 +48,16 @@ def speech_attempts(
     )
     body = {"model": model_id, "input": text, **({"voice": voice} if voice else {})}
     fast = {} if speed == 1 else {"speed": speed}
-    for form in ("mp3", "pcm")[wishes["speech_format"] == "wav" :]:
+    for form in ("mp3", "pcm")[wishes.get("speech_format") == "wav" :]:
         yield Attempt({**body, "response_format": form, **fast}, lines)
     if fast:
         slow = notice("piece_other", asked=f"\u00d7{speed:g}", used="\u00d71")
         yield Attempt({**body, "response_format": "pcm"}, (*lines, slow))
+
+
+def most_bytes(text: str) -> int:
+    """Return how large speech of a text may be: two minutes and a third of a second for each character, as samples."""
+    return (360 + len(text)) * SAMPLES_PER_SECOND * SAMPLE_BYTES // 3
 
 
 def playable(content: bytes, kind: str, form: str) -> tuple[str, str, bytes]:

@@ -29,7 +29,7 @@ def transcript_attempts(
     model_id: str, recording: Mapping[str, Any], wishes: Mapping[str, Any]
 ) -> Iterator[Attempt]:
     """Yield the requests of a recording's transcript (`data` in base64 and `format`), by the user's valves."""
-    asked = [*_DETAILS][[*_DETAILS].index(wishes["transcript"]) :]
+    asked = [*_DETAILS][[*_DETAILS].index(wishes.get("transcript", "times")) :]
     for detail in asked:
         line = (notice(f"transcript_without_{asked[0]}"),) if detail != asked[0] else ()
         yield Attempt({"model": model_id, "input_audio": {**recording}, **_DETAILS[detail]}, line)

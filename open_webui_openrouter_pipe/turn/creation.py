@@ -23,6 +23,7 @@ from ..ports import (
     CreationService,
     FileContent,
     Files,
+    FilledItems,
     LoadedArtifacts,
     Model,
     Notice,
@@ -95,12 +96,10 @@ class CreationRunner(TurnRunner):
                 and index not in built.volatile
             ):
                 items.append(item)
-        if self.ports.fill is not None:
-            filled = await self.ports.fill(items, [last] * len(items))
-            items = [*filled.items]
-            for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
-                await self.channel.put(Notice(line))
-        return await asyncio.to_thread(partial(read_wanted, items))
+        filled = await self.ports.fill(items, [last] * len(items)) if self.ports.fill else FilledItems(items)
+        for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
+            await self.channel.put(Notice(line))
+        return await asyncio.to_thread(partial(read_wanted, items, filled.items))
 
     async def say(self, line: str, *, done: bool = True) -> None:
         """Show a line; one that is not done is a wait, and the channel adds nothing to it."""

@@ -128,6 +128,7 @@ class SpeechRunner(PieceRunner):
             None if price is None else price * len(text), notice("piece_speech")
         ) as piece:
             with parts.room() as room:
+                room.max_bytes = min(room.max_bytes, speech.most_bytes(text))
 
                 async def send(body: RequestBody) -> FileContent:
                     return await parts.service.post_for_file(speech.PATH, body, room)
@@ -139,7 +140,7 @@ class SpeechRunner(PieceRunner):
                 )
                 path = await self.keep(FileContent(name, kind, content))
         await self._say_all(used.lines)
-        player = f"<audio>{path}</audio>" if self.origin.message_id else path
+        player = f"<audio>{path}</audio>" if self.is_in_chat else path
         await self.show(player, self._cost(piece, answer), answer)
 
 
@@ -183,7 +184,7 @@ class ImageRunner(PieceRunner):
         what = notice("piece_images" if count > 1 else "piece_image", count=count)
         async with self._billed(cost, what) as piece:
             drawn = await self._drawn(asked.body, piece)
-        if not self.origin.message_id:
+        if not self.is_in_chat:
             shown = [f"![]({await self._kept(each)})" for each in drawn]
             await self.show("\n\n".join(shown), self._cost(piece, answer), answer)
             return
@@ -229,15 +230,12 @@ class ImageRunner(PieceRunner):
     async def _wanted(self, built: BuiltHistory) -> Wanted:
         """A message without pictures is about those of the latest answer that has some."""
         wanted = await super(ImageRunner, self)._wanted(built)
-        drawn = [
-            (item, turn) for item, turn in zip(built.items, built.turns, strict=True) if is_picture(item)
-        ]
-        if wanted.pictures or not drawn:
+        drawn = [pair for pair in zip(built.items, built.turns, strict=True) if is_picture(pair[0])]
+        if wanted.pictures or not drawn or not self.ports.fill:
             return wanted
-        items = [item for item, turn in drawn if turn == drawn[-1][1]]
-        if self.ports.fill is not None:
-            items = [*(await self.ports.fill(items, [drawn[-1][1]] * len(items))).items]
-        return replace(wanted, pictures=tuple(filter(None, map(picture_address, items))))
+        items, turns = zip(*(pair for pair in drawn if pair[1] == drawn[-1][1]), strict=True)
+        filled = await self.ports.fill(items, turns)
+        return replace(wanted, pictures=tuple(filter(None, map(picture_address, filled.items))))
 
 
 def _required(text: str) -> str:

@@ -35,6 +35,7 @@ WHISPER, SCRIBE, PLAIN = (
     "mistralai/voxtral-mini-transcribe",
 )
 STREAMING, EDITING, SEVERAL = "openai/gpt-image-2", "black-forest-labs/flux.3-pro", "bytedance/seedream-5"
+SHOWN = [{"type": "image_url", "image_url": {"url": data_url("image/png", draw("green"))}}]
 RECORDING = base64.b64encode(wav(tone(2.0))).decode()
 
 
@@ -81,6 +82,11 @@ def heard(*recordings: str) -> Any:
     return [{"type": "input_audio", "input_audio": {"data": each, "format": "wav"}} for each in recordings]
 
 
+def shown_with(text: str) -> Any:
+    """The content of a message with a picture."""
+    return [{"type": "text", "text": text}, *SHOWN]
+
+
 @pytest.mark.parametrize(
     ("model", "valves", "kind", "sent"),
     [
@@ -114,6 +120,13 @@ async def test_a_message_is_spoken(
     ((generation, billed),) = standin.bills.items()
     assert bill.generation == generation
     assert bill.cost == pytest.approx(billed["total_cost"])
+
+
+async def test_what_is_not_read_is_not_spoken(new_chat: NewChat) -> None:
+    """A picture beside the text: the user is told, and hears the text alone."""
+    answer = await new_chat(model=SPEAKER).ask(shown_with("Say it"))
+    assert answer.notices[0] == "Images not sent: 1. This model does not read images."
+    assert [body["input"] for body in posted(new_chat.standin)] == ["Say it"]
 
 
 @pytest.mark.parametrize(
@@ -156,11 +169,11 @@ async def test_several_recordings_are_written_down_in_their_order(new_chat: NewC
     [
         (WHISPER, "What?", "Attach a recording: this model writes down what is said in it."),
         (SPEAKER, " ", "Write what is wanted: this model needs a text."),
-        (SEVERAL, "", "Write what is wanted: this model needs a text."),
+        (SEVERAL, SHOWN, "Write what is wanted: this model needs a text."),
     ],
 )
 async def test_what_is_missing_is_said_for_nothing(
-    new_chat: NewChat, model: str, text: str, line: str
+    new_chat: NewChat, model: str, text: Any, line: str
 ) -> None:
     """Nothing is sent."""
     answer = await new_chat(model=model).ask(text)
@@ -204,12 +217,8 @@ async def test_a_later_message_edits_the_latest_picture(
         assert (await chat.ask(text)).error is None
     edited = [*files.kept.values()][-1][1].content
     assert (middle_colour(edited), frame_colour(edited)) == (COLOURS["blue"], COLOURS["red"])
-    green = data_url("image/png", draw("green"))
-    parts = [{"type": "text", "text": "Make it black"}, {"type": "image_url", "image_url": {"url": green}}]
-    chat.messages.append({"role": "user", "content": parts})
-    assert [output async for output in chat.app.answer(chat.call(), chat.settings)]
-    (reference,) = posted(new_chat.standin)[-1]["input_references"]
-    assert reference["image_url"]["url"] == green
+    assert (await chat.ask(shown_with("Make it black"))).error is None
+    assert posted(new_chat.standin)[-1]["input_references"] == SHOWN
 
 
 async def test_a_stopped_picture_leaves_no_partial_one(new_chat: NewChat, standin: StandIn) -> None:
@@ -237,7 +246,8 @@ async def test_a_refusal_costs_nothing(new_chat: NewChat, model: str, order: str
     chat = new_chat(model=model, RETRY_SECONDS=0, SPENDING_LIMITS="user: 9/day")
     answer = await chat.ask(heard(RECORDING) if model == WHISPER else "Hi")
     assert answer.error
-    assert [row.purpose for row in await audit_of(new_chat.app)] == ["failure"]
+    rows = await audit_of(new_chat.app)
+    assert {(row.purpose, row.cost) for row in rows} == {("failure", 0.0)}
     assert (
         await new_chat.app.worker.spending.admit("ada", chat.settings.spending, is_admin=False, zone="")
     ).state

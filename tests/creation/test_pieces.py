@@ -18,7 +18,6 @@ from open_webui_openrouter_pipe.creation.transcription import (
     written,
 )
 from open_webui_openrouter_pipe.money.prices import read_prices
-from open_webui_openrouter_pipe.valves import UserValves
 from tests.support.files import wav
 from tests.support.rows import rows
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TABLE = Path(__file__).with_name("pieces.txt")
-DEFAULTS = {name.lower(): value for name, value in UserValves()}
 
 
 def plain(attempt: Attempt) -> dict[str, Any]:
@@ -38,7 +36,7 @@ def plain(attempt: Attempt) -> dict[str, Any]:
 @pytest.mark.parametrize(("row", "valves", "expected"), rows(TABLE, "speech"))
 def test_speech_is_asked_for_in_the_best_form_first(row: Any, valves: Any, expected: Any) -> None:
     """What is small before what any model has; a voice and a speed that the model has not are said."""
-    attempts = [*speech_attempts("a/m", row, "Hi.", {**DEFAULTS, **valves})]
+    attempts = [*speech_attempts("a/m", row, "Hi.", valves)]
     assert [plain(each) for each in attempts] == expected
     assert all(each.body["model"] == "a/m" and each.body["input"] == "Hi." for each in attempts)
 
@@ -82,16 +80,16 @@ def test_what_a_transcript_costs(pricing: Mapping[str, Any], expected: float | N
 @pytest.mark.parametrize(("row", "valves", "expected"), rows(TABLE, "images"))
 def test_pictures_are_asked_for_as_the_model_can(row: Any, valves: Any, expected: Any) -> None:
     """The nearest of what it offers is taken, and said."""
-    assert plain(image_request("a/m", row, "A cat", (), {**DEFAULTS, **valves})) == expected
+    assert plain(image_request("a/m", row, "A cat", (), valves)) == expected
 
 
 def test_the_latest_pictures_are_references() -> None:
     """As many as the model takes; of the others the user is told."""
     row = {"supported_parameters": {"input_references": {"type": "range", "min": 0, "max": 2}}}
-    asked = image_request("a/m", row, "A cat", ("a", "b", "c"), DEFAULTS)
+    asked = image_request("a/m", row, "A cat", ("a", "b", "c"), {})
     assert [part["image_url"]["url"] for part in asked.body["input_references"]] == ["b", "c"]
     assert asked.lines == ("Earlier pictures not sent: 1. This model takes fewer.",)
-    asked = image_request("a/m", {}, "A cat", ("a",), DEFAULTS)
+    asked = image_request("a/m", {}, "A cat", ("a",), {})
     assert (plain(asked), len(asked.lines)) == ({"lines": [*asked.lines]}, 1)
 
 
@@ -109,6 +107,6 @@ def test_what_pictures_cost(endpoints: Any, body: Any, expected: float | None) -
 def test_what_is_drawn_is_read(wire: Any, expected: Any) -> None:
     """From an event, or from an answer that is whole."""
     drawn = read_drawn(wire)
-    usage = drawn.usage and [drawn.usage.get(name) for name in ("cost", "input_tokens", "output_tokens")]
-    usage = usage or None
+    found = [drawn.usage.get(name) for name in ("cost", "input_tokens", "output_tokens")]
+    usage = found if drawn.usage else None
     assert [drawn.partial, [*drawn.pictures], usage, drawn.failure] == expected

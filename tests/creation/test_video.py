@@ -89,4 +89,6 @@ def test_the_newest_message_is_what_is_wanted() -> None:
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "No."}]},
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Now."}]},
     ]
-    assert read_wanted(items) == Wanted("A film.\n\nNow.", ("data:1",), ({"data": "x", "format": "wav"},))
+    assert read_wanted(items, items) == Wanted(
+        "A film.\n\nNow.", ("data:1",), ({"data": "x", "format": "wav"},)
+    )
