@@ -157,6 +157,12 @@ EVERYTHING = (
         parameters={"top_k": 40, "top_logprobs": 2},
         user_valves={"IMAGE_ASPECT_RATIO": "16:9", "IMAGE_SIZE": "2K"},
     ),
+    Visit(
+        "standin/film",
+        ("It moves. [[video: polls=0 url=https://10.0.0.1/film.mp4]]",),
+        has_tools=False,
+        attached=(PICTURE,),
+    ),
     Visit("deepseek/deepseek-v3.2", ("What does it say?",), attached=(DOCUMENT,)),
     Visit(
         "anthropic/claude-sonnet-4.5",

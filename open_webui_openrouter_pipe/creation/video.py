@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from ..responses.effects import Usage, read_usage
 from ..responses.values import as_count, as_list, as_number, as_object, as_text
@@ -22,7 +22,6 @@ USUAL_LINES: Final = 720
 _LINES: Final = {"1k": 1024, "2k": 1440, "4k": 2160}
 _ENDED: Final = {"completed": "done", "failed": "failed", "cancelled": "cancelled", "expired": "expired"}
 """OpenRouter's names of the ends of a job, and ours in the names of their lines."""
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +38,12 @@ class VideoWishes:
 class VideoRequest:
     """The body, what it costs in dollars by the list (None where that is not said), and lines about what is not as set.
 
-    `what` names it with its length and resolution.
+    `size` is its length and resolution, as people read them.
     """
 
     body: Mapping[str, Any]
     cost: float | None
-    what: str
+    size: tuple[str, ...]
     lines: tuple[str, ...]
 
 
@@ -52,49 +51,44 @@ def video_request(model_id: str, row: Mapping[str, Any], wanted: Wanted, wishes:
     """Return the request of a video by a model with this row of the catalogue."""
     lines: list[str] = []
 
-    def nearest(key: str, name: str, wish: _T, size: Callable[[Any], float], usual: float) -> Any:
-        """What the model offers of a thing: the wish, or what is nearest to it; the wish where it names nothing."""
+    def nearest(key: str, valve: str, wish: Any, size: Callable[[Any], float], usual: float) -> Any:
+        """What the model offers that is nearest to the wish, or to what is usual; the wish where it names nothing."""
         offered = [each for each in as_list(row.get(key)) if size(each)]
         is_left = wish in {0, "auto"}
-        if not offered:
-            return None if is_left else wish
-        if is_left and not usual:
+        if is_left and not (offered and usual):
             return None
+        if not offered or wish in offered:
+            return wish
         aim = usual if is_left else size(wish)
-        used = wish if wish in offered else min(offered, key=lambda each: (abs(size(each) - aim), size(each)))
-        if not is_left and used != wish:
-            lines.append(notice("video_other", name=notice(name), asked=str(wish), used=str(used)))
+        used = min(offered, key=lambda each: (abs(size(each) - aim), size(each)))
+        if not is_left:
+            lines.append(notice("video_other", name=valve, asked=str(wish), used=str(used)))
         return used
 
-    seconds = nearest(
-        "supported_durations",
-        "video_length",
-        wishes.seconds,
-        lambda each: as_count(each) or 0,
-        USUAL_SECONDS,
-    )
-    resolution = nearest("supported_resolutions", "video_resolution", wishes.resolution, _height, USUAL_LINES)
-    shape = nearest("supported_aspect_ratios", "video_shape", wishes.aspect_ratio, _ratio, 0)
-    has_sound = row.get("generate_audio") is True and wishes.sound != "off"
-    if wishes.sound == "on" and row.get("generate_audio") is False:
-        lines.append(notice("video_silent"))
+    seconds = nearest("supported_durations", "VIDEO_SECONDS", wishes.seconds, _count, USUAL_SECONDS)
+    resolution = nearest("supported_resolutions", "VIDEO_RESOLUTION", wishes.resolution, _height, USUAL_LINES)
+    shape = nearest("supported_aspect_ratios", "VIDEO_ASPECT_RATIO", wishes.aspect_ratio, _ratio, 0)
+    sound = row.get("generate_audio")
+    has_sound = sound is True and wishes.sound != "off"
+    if sound is False and wishes.sound == "on":
+        lines.append(notice("video_other", name="VIDEO_SOUND", asked="on", used="off"))
     body = {
         "model": model_id,
         "prompt": wanted.text,
         "duration": seconds,
         "resolution": resolution,
         "aspect_ratio": shape,
-        "generate_audio": has_sound if isinstance(row.get("generate_audio"), bool) else None,
+        "generate_audio": has_sound if isinstance(sound, bool) else None,
         **_pictures(wanted.pictures, {*map(as_text, as_list(row.get("supported_frame_images")))}),
     }
     cost = video_cost(as_object(row.get("pricing_skus")), seconds, as_text(resolution), has_sound=has_sound)
-    size = ([f"{seconds} s"] if seconds else []) + ([resolution] if resolution else [])
-    return VideoRequest(
-        {name: value for name, value in body.items() if value not in (None, "", [])},
-        cost,
-        notice("video_of", size=notice("joined", lines=size, separator=", ")) if size else notice("video"),
-        tuple(lines),
-    )
+    size = (f"{seconds} s" if seconds else "", resolution or "")
+    sent = {name: value for name, value in body.items() if value not in (None, "", [])}
+    return VideoRequest(sent, cost, tuple(filter(None, size)), tuple(lines))
+
+
+def _count(value: object) -> int:
+    return as_count(value) or 0
 
 
 def _pictures(pictures: Sequence[str], frames: set[str]) -> Mapping[str, Any]:

@@ -579,8 +579,7 @@ class Spending:
         is_dear = bool(threshold) and (cost is None or cost > threshold)
         if is_dear and self.ask and not memory.agreed.contains(origin.user_id, self._message):
             said = "$?" if cost is None else dollars(cost)
-            name = "confirm_piece_unknown" if cost is None else "confirm_piece"
-            await self._agree(self.ask, said, notice(name, what=what, cost=said))
+            await self._agree(self.ask, said, notice("confirm_piece", what=what, cost=said))
         bill = self.piece(cost or 0.0, self.services.planner.new_id(), int(memory.clock()))
         if self.payer.under:
             await self._take_hold(bill, self.payer.limit_dollars if cost is None else cost, notify)

@@ -128,19 +128,18 @@ class VideoRunner(CreationRunner):
         stored = (await self.ports.store.load(self.origin.user_id, [name])).get(name)
         if not isinstance(stored, Artifact):
             return None
-        await self.say(notice("video_taken_up"), done=False)
         job_id, bill_id, cost, began = read_stored_job(cast("Any", stored.item))
         return _Running(self.spending.piece(cost, bill_id, began), began, Job(job_id, "", ""))
 
     async def _agreed(self, request: VideoRequest) -> _Running:
         """A job that may be begun. Raises SpendingDeclined, and SpendingLimitReached."""
-        bill = await self.spending.begin_piece(request.cost, request.what, self.channel.put)
+        what = ", ".join((self.parts.model.name, *request.size))
+        bill = await self.spending.begin_piece(request.cost, what, self.channel.put)
         for line in request.lines:
             await self.say(line)
-        is_said = request.cost is not None and self.fitter.terms.names_costs
-        cost = dollars(request.cost or 0.0) if is_said else ""
-        name = "video_begun_cost" if is_said else "video_begun"
-        await self.say(notice(name, what=request.what, cost=cost), done=False)
+        if request.cost is not None and self.fitter.terms.names_costs:
+            what = f"{what}, {dollars(request.cost)}"
+        await self.say(notice("piece_begun", what=what), done=False)
         return _Running(bill, bill.created)
 
     async def _follow(self, running: _Running, request: VideoRequest, name: str) -> None:
@@ -230,8 +229,7 @@ class VideoRunner(CreationRunner):
 
     def _failure(self, job: Job, usage: Usage) -> ProviderError:
         """Why there is no video, and what was billed."""
-        paid = dollars(usage.cost, usage.provider_cost)
-        billed = notice("video_billed", cost=paid) if usage.is_billed else notice("video_not_billed")
+        billed = notice("video_billed", cost=dollars(usage.cost, usage.provider_cost))
         reasons = [self.parts.service.explain(job.error).user_message] if job.error else []
         lines = [notice(f"video_{job.end}"), *reasons, billed]
         failed = ProviderError(notice("joined", lines=lines, separator=" "))

@@ -48,8 +48,8 @@ def test_what_is_set_becomes_what_the_model_offers(
 
 def test_what_is_made_is_named_before() -> None:
     """With as much as is known of it."""
-    names = [video_request("a/m", row, Wanted("x"), VideoWishes()).what for row in (USUAL, {})]
-    assert names == ["A video of 4 s, 720p", "A video"]
+    sizes = [video_request("a/m", row, Wanted("x"), VideoWishes()).size for row in (USUAL, {})]
+    assert sizes == [("4 s", "720p"), ()]
 
 
 @pytest.mark.parametrize(
