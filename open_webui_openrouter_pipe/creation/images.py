@@ -52,17 +52,17 @@ def image_request(
             )
             body |= {name: used} if used else {}
             if used != wish:
-                lines.append(notice("piece_other", asked=wish, used=used or "auto"))
+                lines.append(notice("video_other", name=valve.upper(), asked=wish, used=used or "auto"))
     wish = wishes.get("image_count", 1)
     count = min(wish, _most(able, "n", 1))
     body |= {"n": count} if count > 1 else {}
     if wish > count:
-        lines.append(notice("piece_other", asked=f"\u00d7{wish}", used=f"\u00d7{count}"))
+        lines.append(notice("video_other", name="IMAGE_COUNT", asked=str(wish), used=str(count)))
     left = max(0, len(pictures) - _most(able, "input_references", 0))
     if given := pictures[left:]:
         body["input_references"] = [{"type": "image_url", "image_url": {"url": url}} for url in given]
     if left:
-        lines.append(notice("references_left", count=left))
+        lines.append(notice("images_omitted", count=left))
     return Attempt(body, tuple(lines))
 
 

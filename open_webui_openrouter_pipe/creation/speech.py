@@ -42,7 +42,7 @@ def speech_attempts(
     voices = [*filter(None, map(as_text, as_list(row.get("supported_voices"))))]
     voice = next((each for each in voices if each.lower() == wished.lower()), [*voices, wished][0])
     lines = (
-        (notice("piece_other", asked=wished, used=voice),)
+        (notice("video_other", name="SPEECH_VOICE", asked=wished, used=voice),)
         if wished and voice.lower() != wished.lower()
         else ()
     )
@@ -51,7 +51,7 @@ def speech_attempts(
     for form in ("mp3", "pcm")[wishes.get("speech_format") == "wav" :]:
         yield Attempt({**body, "response_format": form, **fast}, lines)
     if fast:
-        slow = notice("piece_other", asked=f"\u00d7{speed:g}", used="\u00d71")
+        slow = notice("video_other", name="SPEECH_SPEED", asked=f"{speed:g}", used="1")
         yield Attempt({**body, "response_format": "pcm"}, (*lines, slow))
 
 

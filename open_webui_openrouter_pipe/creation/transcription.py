@@ -31,8 +31,9 @@ def transcript_attempts(
     """Yield the requests of a recording's transcript (`data` in base64 and `format`), by the user's valves."""
     asked = [*_DETAILS][[*_DETAILS].index(wishes.get("transcript", "times")) :]
     for detail in asked:
-        line = (notice(f"transcript_without_{asked[0]}"),) if detail != asked[0] else ()
-        yield Attempt({"model": model_id, "input_audio": {**recording}, **_DETAILS[detail]}, line)
+        other = notice("video_other", name="TRANSCRIPT", asked=asked[0], used=detail)
+        lines = (other,) if detail != asked[0] else ()
+        yield Attempt({"model": model_id, "input_audio": {**recording}, **_DETAILS[detail]}, lines)
 
 
 def transcript_cost(prices: Prices, recordings: Iterable[Mapping[str, Any]]) -> float | None:
@@ -50,11 +51,11 @@ def transcript_cost(prices: Prices, recordings: Iterable[Mapping[str, Any]]) -> 
 
 
 def written(answers: Sequence[Mapping[str, Any]]) -> str:
-    """Write the transcripts of recordings in their order, each under a heading where there are several."""
+    """Write the transcripts of recordings in their order, each under its number where there are several."""
     texts = [_transcript(each) or notice("transcript_silent") for each in answers]
     if len(texts) == 1:
         return texts[0]
-    headed = (f"**{notice('transcript_of', number=at)}**\n\n{text}" for at, text in enumerate(texts, 1))
+    headed = (f"**{at}**\n\n{text}" for at, text in enumerate(texts, 1))
     return "\n\n".join(headed)
 
 

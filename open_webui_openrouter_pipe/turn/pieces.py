@@ -60,13 +60,14 @@ class PieceRunner(CreationRunner):
     """What the three have in common."""
 
     @asynccontextmanager
-    async def _billed(self, cost: float | None, what: str) -> AsyncGenerator[_Piece]:
+    async def _billed(self, cost: float | None, *size: str) -> AsyncGenerator[_Piece]:
         """Agree on a price, None for one that is not known, and write the bill of what is sent within."""
         spending, generations = self.spending, self.spending.generations
+        what = ", ".join((self.parts.model.name, *size))
         piece = _Piece(await spending.begin_piece(cost, what, self.channel.put))
-        is_said = cost is not None and self.fitter.terms.names_costs
-        line = "video_begun_cost" if is_said else "video_begun"
-        await self.say(notice(line, what=what, cost=dollars(cost or 0.0)), done=False)
+        if cost is not None and self.fitter.terms.names_costs:
+            what = f"{what}, {dollars(cost)}"
+        await self.say(notice("piece_begun", what=what), done=False)
         spending.note_piece(piece.usage, 0.0, if_stopped=notice("answer_stopped"))
         named = generations.named if generations else []
         before, failure = len(named), None
@@ -124,9 +125,7 @@ class SpeechRunner(PieceRunner):
         parts, model, text = self.parts, self.parts.model, _required(wanted.text)
         attempts = speech.speech_attempts(self.origin.model, model.row, text, parts.settings)
         price = model.prices.input
-        async with self._billed(
-            None if price is None else price * len(text), notice("piece_speech")
-        ) as piece:
+        async with self._billed(None if price is None else price * len(text)) as piece:
             with parts.room() as room:
                 room.max_bytes = min(room.max_bytes, speech.most_bytes(text))
 
@@ -154,7 +153,7 @@ class TranscriptRunner(PieceRunner):
         if not wanted.recordings:
             raise RequestRejected(notice("recording_needed"))
         cost = transcription.transcript_cost(parts.model.prices, wanted.recordings)
-        async with self._billed(cost, notice("piece_transcript")) as piece:
+        async with self._billed(cost) as piece:
             for recording in wanted.recordings:
                 attempts = transcription.transcript_attempts(self.origin.model, recording, parts.settings)
                 send = partial(parts.service.post, transcription.PATH)
@@ -181,8 +180,7 @@ class ImageRunner(PieceRunner):
             listed = await parts.service.get(f"{images.LIST}/{model_id}/endpoints")
         cost = images.image_cost(map(as_object, as_list(listed.get("endpoints"))), asked.body)
         count = asked.body.get("n", 1)
-        what = notice("piece_images" if count > 1 else "piece_image", count=count)
-        async with self._billed(cost, what) as piece:
+        async with self._billed(cost, *([f"\u00d7{count}"] if count > 1 else ())) as piece:
             drawn = await self._drawn(asked.body, piece)
         if not self.is_in_chat:
             shown = [f"![]({await self._kept(each)})" for each in drawn]

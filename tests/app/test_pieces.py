@@ -113,7 +113,7 @@ async def test_a_message_is_spoken(
     assert content.startswith(b"RIFF" if kind == "audio/wav" else b"\xff\xfb")
     (body,) = posted(standin)
     assert body == {"model": model, "input": "Good morning.", **sent}
-    refused = ["This model does not offer \u00d72; \u00d71 is taken."] if model == SAMPLES_ONLY else []
+    refused = ["SPEECH_SPEED: 1, since this model does not offer 2."] if model == SAMPLES_ONLY else []
     assert answer.notices[1:] == (*refused,)
     standin.advance(60)
     bill = await bill_of(new_chat.app)
@@ -132,8 +132,18 @@ async def test_what_is_not_read_is_not_spoken(new_chat: NewChat) -> None:
 @pytest.mark.parametrize(
     ("model", "detail", "text", "lines"),
     [
-        (PLAIN, "speakers", "The keeper opens", ["This model does not tell speakers apart."]),
-        (WHISPER, "speakers", "`0:00` The keeper", ["This model does not tell speakers apart."]),
+        (
+            PLAIN,
+            "speakers",
+            "The keeper opens",
+            ["TRANSCRIPT: text, since this model does not offer speakers."],
+        ),
+        (
+            WHISPER,
+            "speakers",
+            "`0:00` The keeper",
+            ["TRANSCRIPT: times, since this model does not offer speakers."],
+        ),
         (SCRIBE, "speakers", "**Ada** `0:00` The keeper", []),
         (SCRIBE, "times", "`0:00` The keeper", []),
         (SCRIBE, "text", "The keeper opens", []),
@@ -160,7 +170,7 @@ async def test_several_recordings_are_written_down_in_their_order(new_chat: NewC
     chat = new_chat(model=WHISPER)
     answer = await chat.ask(heard(RECORDING, base64.b64encode(wav(tone(1.0))).decode()))
     headings = [line for line in answer.text.splitlines() if line.startswith("**")]
-    assert headings == ["**Recording 1**", "**Recording 2**"]
+    assert headings == ["**1**", "**2**"]
     assert (await bill_of(new_chat.app)).cost == pytest.approx(0.0003)
 
 

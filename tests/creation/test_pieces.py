@@ -88,7 +88,7 @@ def test_the_latest_pictures_are_references() -> None:
     row = {"supported_parameters": {"input_references": {"type": "range", "min": 0, "max": 2}}}
     asked = image_request("a/m", row, "A cat", ("a", "b", "c"), {})
     assert [part["image_url"]["url"] for part in asked.body["input_references"]] == ["b", "c"]
-    assert asked.lines == ("Earlier pictures not sent: 1. This model takes fewer.",)
+    assert asked.lines == ("Earlier images no longer shown to the model: 1.",)
     asked = image_request("a/m", {}, "A cat", ("a",), {})
     assert (plain(asked), len(asked.lines)) == ({"lines": [*asked.lines]}, 1)
 
