@@ -205,7 +205,7 @@ def _completed(text: str, section: str, last_cells: dict[str, str]) -> str:
 
 def _request(request: RecordedRequest) -> str:
     query = request.query.partition("gen-")[0]  # a generation's id differs each time
-    path = re.sub(r"gen-[\w-]+", "ID", request.path)
+    path = re.sub(r"gen-[\w-]+|(?<=/images/models/).+(?=/endpoints)", "ID", request.path)
     return f"{request.method} {path}{'?' if query else ''}{query}"
 
 

@@ -163,6 +163,9 @@ EVERYTHING = (
         has_tools=False,
         attached=(PICTURE,),
     ),
+    Visit("openai/gpt-4o-mini-tts", ("Hello",), has_tools=False),
+    Visit("openai/whisper-large-v3", ("Hello",), attached=(RECORDING,), has_tools=False),
+    Visit("openai/gpt-image-2", ("Draw a cat.",), has_tools=False),
     Visit("deepseek/deepseek-v3.2", ("What does it say?",), attached=(DOCUMENT,)),
     Visit(
         "anthropic/claude-sonnet-4.5",

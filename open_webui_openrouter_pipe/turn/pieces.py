@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,14 @@ from typing import Any, Final, TypeVar
 from ..creation import images, speech, transcription
 from ..creation.message import Wanted
 from ..creation.speech import Attempt
-from ..errors import ConnectionFailed, PipeError, ProviderError, RequestRejected, StreamBroken
+from ..errors import (
+    AttachmentUnavailable,
+    ConnectionFailed,
+    PipeError,
+    ProviderError,
+    RequestRejected,
+    StreamBroken,
+)
 from ..history.turn import BuiltHistory
 from ..money.audit import Bill
 from ..money.prices import dollars
@@ -111,6 +119,14 @@ class PieceRunner(CreationRunner):
         seconds = asyncio.get_running_loop().time() - (answer.began_seconds or 0.0)
         return self.spending.note_piece(piece.usage, seconds)
 
+    async def _kept(self, name: str, kind: str, content: bytes) -> str:
+        """The path of what was made, or where that is not stored, a data URL: it is paid for."""
+        try:
+            return await self.keep(FileContent(name, kind, content))
+        except AttachmentUnavailable as error:
+            log.warning("a file is not stored: %s", error)
+            return f"data:{kind};base64,{b64encode(content).decode()}"
+
     async def _say_all(self, lines: Iterable[str]) -> None:
         for line in dict.fromkeys(lines):
             await self.say(line)
@@ -134,10 +150,7 @@ class SpeechRunner(PieceRunner):
 
                 made, used = await self._first(attempts, send)
                 form = used.body["response_format"]
-                name, kind, content = await asyncio.to_thread(
-                    speech.playable, made.content, made.media_type, form
-                )
-                path = await self.keep(FileContent(name, kind, content))
+                path = await self._kept(*speech.playable(made.content, made.media_type, form))
         await self._say_all(used.lines)
         player = f"<audio>{path}</audio>" if self.is_in_chat else path
         await self.show(player, self._cost(piece, answer), answer)
@@ -183,7 +196,8 @@ class ImageRunner(PieceRunner):
         async with self._billed(cost, *([f"\u00d7{count}"] if count > 1 else ())) as piece:
             drawn = await self._drawn(asked.body, piece)
         if not self.is_in_chat:
-            shown = [f"![]({await self._kept(each)})" for each in drawn]
+            kept = [await self._kept("picture", image_type(each) or "", each) for each in map(decode, drawn)]
+            shown = [f"![]({path})" for path in kept]
             await self.show("\n\n".join(shown), self._cost(piece, answer), answer)
             return
         recorder = Recorder(ports.store, self.origin, self.persistence, ports.new_id)
@@ -219,11 +233,6 @@ class ImageRunner(PieceRunner):
         if not pictures:
             raise ProviderError(notice("answer_empty"))
         return pictures
-
-    async def _kept(self, encoded: str) -> str:
-        content = await asyncio.to_thread(decode, encoded)
-        kind = image_type(content) or "image/png"
-        return await self.keep(FileContent(f"picture.{kind.partition('/')[2]}", kind, content))
 
     async def _wanted(self, built: BuiltHistory) -> Wanted:
         """A message without pictures is about those of the latest answer that has some."""
