@@ -74,10 +74,14 @@ class _Running:
 
     @property
     def usage(self) -> Usage:
-        """What it was billed, as far as that is known: what failed and names no cost has cost nothing."""
-        if self.job and (self.job.usage or self.job.end not in {"", "done"}):
-            return self.job.usage or Usage()
-        return Usage(cost=self.bill.cost)
+        """What it was billed, or what is estimated where that is not known."""
+        return self.told_usage or Usage(cost=self.bill.cost)
+
+    @property
+    def told_usage(self) -> Usage | None:
+        """What it was billed: nothing where it failed and names no cost."""
+        has_failed = self.job is not None and self.job.end in {"failed", "cancelled"}
+        return (self.job and self.job.usage) or (Usage() if has_failed else None)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -95,8 +99,10 @@ class VideoRunner(CreationRunner):
         )
         request = video_request(self.origin.model, self.parts.model.row, wanted, wishes)
         name = await apart(request.body, partial(self._name, request))
-        running = await self._taken_up(name) or await self._agreed(request)
-        self.parts.start(self._follow(running, request, name))
+        if running := await self._taken_up(name):
+            self.parts.start(self._follow(running, request, name))
+        else:
+            running = await self._begun(request, name)
         while told := await running.told.get():
             await self.say(said_state(told, self._now() - running.began), done=False)
         if running.error:
@@ -131,52 +137,50 @@ class VideoRunner(CreationRunner):
         job_id, bill_id, cost, began = read_stored_job(cast("Any", stored.item))
         return _Running(self.spending.piece(cost, bill_id, began), began, Job(job_id, "", ""))
 
-    async def _agreed(self, request: VideoRequest) -> _Running:
-        """A job that may be begun. Raises SpendingDeclined, and SpendingLimitReached."""
+    async def _begun(self, request: VideoRequest, name: str) -> _Running:
+        """A job whose price is agreed to. Raises SpendingDeclined, and SpendingLimitReached."""
         what = ", ".join((self.parts.model.name, *request.size))
         bill = await self.spending.begin_piece(request.cost, what, self.channel.put)
+        running = _Running(bill, bill.created)
+        self.parts.start(self._follow(running, request, name))  # at once: it ends what is held
         for line in request.lines:
             await self.say(line)
         if request.cost is not None and self.fitter.terms.names_costs:
             what = f"{what}, {dollars(request.cost)}"
         await self.say(notice("piece_begun", what=what), done=False)
-        return _Running(bill, bill.created)
+        return running
 
     async def _follow(self, running: _Running, request: VideoRequest, name: str) -> None:
         """Have a job made, unless there is one, and ask for it until its end; then write its bill."""
-        bill = running.bill
+        spending, bill = self.spending, running.bill
         try:
             if running.job is None:
                 running.job = await self._begin(bill, request, name)
-            line = notice("video_stopped")
-            self.spending.note_piece(running.usage, 0.0, if_stopped=line)
+            spending.note_piece(running.usage, 0.0, if_stopped=notice("video_stopped"))
             await self._watch(running, running.job)
         except Exception as error:  # noqa: BLE001 - whoever waits raises it
             log.warning("a video is not followed any more: %s", error)
             running.error = error
+            may_be_made = isinstance(error, ConnectionFailed) and error.down != "connection"
+            if running.job or may_be_made:
+                spending.settle_piece(bill, None)
+            elif spending.payer.under:
+                spending.services.ledger.release(bill)
             return
         finally:
             running.told.put_nowait(None)
-        job = running.job
-        is_told = job.usage is not None or job.end != "done"
-        self.spending.settle_piece(bill, running.usage if is_told else None)
-        if not is_told and self.spending.generations:
-            settle = partial(self.spending.settle_piece, bill)
-            self.spending.services.late.ask(self.spending.generations, job.generation or job.id, settle)
+        generation = running.job.generation or running.job.id
+        bill = replace(bill, generation=generation)
+        spending.settle_piece(bill, running.told_usage)
+        if running.told_usage is None and spending.generations:
+            settle = partial(spending.settle_piece, bill)
+            spending.services.late.ask(spending.generations, generation, settle)
 
     async def _begin(self, bill: Bill, request: VideoRequest, name: str) -> Job:
         """Send the request, and keep the job's id before anything else."""
-        origin = self.origin
-        try:
-            job = read_job(await self.parts.service.post(PATH, request.body))
-            if not job.id:
-                raise NotOpenRouter(notice("not_openrouter"))
-        except PipeError as error:
-            if isinstance(error, ConnectionFailed) and error.down != "connection":
-                self.spending.settle_piece(bill, None)  # it may be made all the same
-            elif self.spending.payer.under:
-                self.spending.services.ledger.release(bill)
-            raise
+        origin, job = self.origin, read_job(await self.parts.service.post(PATH, request.body))
+        if not job.id:
+            raise NotOpenRouter(notice("not_openrouter"))
         if self.is_in_chat:
             item = stored_job(job.id, bill.id, bill.cost, bill.created)
             where = (name, origin.user_id, origin.chat_id, origin.message_id, item["type"], origin.model)
@@ -190,23 +194,23 @@ class VideoRunner(CreationRunner):
 
     async def _watch(self, running: _Running, job: Job) -> None:
         """Ask for a job until its end. Raises ProviderError where nothing more is heard of it."""
-        failures = 0
+        failures, seconds = 0, POLL_SECONDS if job.state else 0.0  # one that is taken up is asked for at once
         while not job.end:
-            if job.state:  # one that was taken up is asked for at once
-                await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(seconds)
+            seconds = POLL_SECONDS
             try:
                 told = await self.parts.service.get(f"{PATH}/{quote(job.id, safe='')}")
                 job, failures = replace(read_job(told), id=job.id), 0
             except ModelNotFound:
                 job = replace(job, state="expired", end="expired")
             except PipeError as error:
-                job, failures = replace(job, state=job.state or "pending"), failures + 1
+                failures += 1
                 log.info("the state of a video is not known: %s", error)
             running.job = job
             if not job.end:
                 running.told.put_nowait(job)
-            if failures >= MOST_FAILURES or self._now() - running.began > MOST_SECONDS:
-                raise ProviderError(notice("video_lost"))
+                if failures >= MOST_FAILURES or self._now() - running.began > MOST_SECONDS:
+                    raise ProviderError(notice("video_lost"))
 
     async def _player(self, job: Job, index: int) -> str:
         """A video as the page plays it: stored, or else at its signed address."""
