@@ -41,7 +41,7 @@ from .planning.plan import Plan
 from .planning.recall import without_tools
 from .ports import Generations, Model, Notice, Responses, Show, name_of
 from .recall.tool import RECALL_TOOL
-from .responses.values import Kept
+from .responses.values import Kept, as_object
 from .store.artifacts import RunningReasoning
 from .threads import apart
 from .turn.admission import Away
@@ -101,7 +101,7 @@ class Assembly:
             find=self.permitted.find,
         )
         worker.admission.settings = settings.admission
-        return TurnRunner(
+        runner = TurnRunner(
             call.messages,
             call.origin,
             persistence,
@@ -135,6 +135,38 @@ class Assembly:
             commands=self._commands(composer, fitter, spending),
             name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )
+        model = self.permitted.model
+        return self._creation(runner, model, client) if model and model.endpoint != "responses" else runner
+
+    def _creation(self, runner: TurnRunner, model: Model, client: OpenRouterClient) -> TurnRunner:
+        """What answers in the place of a runner by a model that another endpoint serves.
+
+        These endpoints take few preferences of providers: where another one protects, nothing is sent.
+        """
+        from .openrouter.creation import PREFERENCES, Creations
+        from .turn.creation import CreationParts
+        from .turn.pieces import ImageRunner, SpeechRunner, TranscriptRunner
+        from .turn.video import VideoRunner
+
+        worker, call, settings = self.worker, self.permitted.call, self.permitted.settings
+        provider = as_object(call.parameters.get("provider"))
+        taken = PREFERENCES.get(model.endpoint, ())
+        names = {"data_collection", "ignore", "only", "zdr"}.difference(taken)
+        kept = [name for name in sorted(names) if provider.get(name) not in (None, False, [], "allow")]
+        preferences = {name: provider[name] for name in taken if name in provider}
+        attempt = partial(worker.breaker.attempt, settings.client.base_url, user_id=call.user_id)
+        parts = CreationParts(
+            model,
+            call.user_message_id or call.message_id,
+            Creations(client, attempt, settings.retry_seconds, self._show_once, preferences),
+            settings.creation,
+            worker.own.start,
+            self.library.room_for_made,
+            worker.host.files,
+            notice("creation_restricted", name=", ".join(kept)) if kept else "",
+        )
+        runners = {"speech": SpeechRunner, "transcriptions": TranscriptRunner, "images": ImageRunner}
+        return runners.get(model.endpoint, VideoRunner).of(runner, parts)
 
     @asynccontextmanager
     async def _slot(self) -> AsyncGenerator[Away]:

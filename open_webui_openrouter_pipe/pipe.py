@@ -153,6 +153,7 @@ class Pipe:
             return []
         language, cost = call.language or ENGLISH, self._running_app().cost_of(call)
         line = notice("answer_stopped") if frozen.status_lines != "none" else ""
+        line = (cost and cost.if_stopped) or line
         names = [each["name"] for each in writer.running.values()] if line else []
         events = [status_event(in_language(notice("tool_stopped", name=name), language)) for name in names]
         events += writer.stop(in_language(line, language))

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date, tzinfo
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from .conversation.budget import Calibration
 from .conversation.conversation import ContentCache, cache_key
@@ -140,6 +140,10 @@ class Prompts(Protocol):
         """
 
 
+Endpoint = Literal["responses", "videos", "images", "speech", "transcriptions", ""]
+"""Which endpoint of OpenRouter's serves a model; "" for none that answers a chat, such as batches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """One model of the catalogue; sizes in tokens, None where unknown.
@@ -167,8 +171,9 @@ class Model:
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
     alias_of: str = ""
     """The model that this name stands for at present; empty for a name of its own."""
-    is_chat: bool = True
-    """Whether it answers at once to a chat: not for batches, speech and what only endpoints of their own serve."""
+    endpoint: Endpoint = "responses"
+    row: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The catalogue's row of a model that another endpoint than /responses serves, for `creation` to read."""
 
     @property
     def real_id(self) -> str:
@@ -417,6 +422,28 @@ class Responses(Protocol):
         """Turn a failure that arrived inside a stream into the error tree's error."""
 
 
+class CreationService(Protocol):
+    """The endpoints that make something by the piece. All raise the error tree's errors of OpenRouter."""
+
+    async def post(self, path: str, body: RequestBody) -> Mapping[str, Any]:
+        """Return the JSON object that answers a body, such as that of "/videos"."""
+
+    async def post_for_file(self, path: str, body: RequestBody, room: Room) -> FileContent:
+        """Return the bytes that answer a body, once there is room. Raises AttachmentUnavailable and TooBusy, too."""
+
+    def stream(self, path: str, body: RequestBody) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """Open the events that answer a body, such as those of "/images"."""
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        """Return the JSON object at a path."""
+
+    async def get_file(self, path: str, room: Room) -> FileContent:
+        """Return the bytes at a path, once there is room. Raises AttachmentUnavailable and TooBusy, too."""
+
+    def explain(self, said: str) -> PipeError:
+        """Turn what an answer says of a failure into the error tree's error."""
+
+
 class Generations(Protocol):
     """What OpenRouter calls the responses of one call of the host, and what it says of their bills."""
 
@@ -543,6 +570,8 @@ class AnswerCost:
     tools: tuple[tuple[tuple[str, ...], float], ...] = ()
     waits_since: float | None = None
     """The event loop's seconds since which its tools run; None where none does."""
+    if_stopped: str = ""
+    """What is said where its user stops it, "" for the usual line."""
 
 
 Show: TypeAlias = Callable[[Notice], Awaitable[None]]
@@ -557,6 +586,13 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True)
+class Sketch:
+    """A picture that is not finished, as a data URL, shown until another output brings pictures; "" takes it away."""
+
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The turn cannot go on; `message` is one line for the user. What was shown stays, and nothing follows.
 
@@ -568,6 +604,15 @@ class Failed:
 
 
 Output: TypeAlias = (
-    Effect | StoredMarkers | ToolsBegan | ToolAnswered | RoundEnded | AnswerCost | Notice | Embed | Failed
+    Effect
+    | StoredMarkers
+    | ToolsBegan
+    | ToolAnswered
+    | RoundEnded
+    | AnswerCost
+    | Notice
+    | Embed
+    | Sketch
+    | Failed
 )
 """What the engine sends to whoever renders the answer, in order."""

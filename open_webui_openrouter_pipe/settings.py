@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
@@ -66,6 +66,8 @@ from .words.lines import notice
 
 _IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
 """The fields of `image_config`, and the user valves that set them."""
+_CREATION: Final = ("VIDEO_", "IMAGE_", "SPEECH_", "TRANSCRIPT")
+"""How the names of user valves begin about what is made by the piece."""
 _KEY_BEGINNING: Final = "sk-or-"
 _HOST: Final = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 QUANTIZATIONS: Final = get_args(Quantization)
@@ -127,6 +129,8 @@ class Settings:
     recall_tool: bool
     tool_execution: ToolExecution
     tool_timeout_seconds: float
+    creation: Mapping[str, Any] = field(default_factory=dict)
+    """What the user has set about what is made by the piece, by the names of the valves in lower case."""
 
     def names_costs(self, *, in_arena: bool) -> bool:
         """Return whether costs may stand with an answer: not where its model is to be guessed."""
@@ -193,6 +197,11 @@ def read_settings(
         checks=_checks(valves, chosen),
         own_problems=own_problems,
         status_lines=own.STATUS_LINES,
+        creation={
+            name.lower(): value
+            for name, value in own
+            if name.startswith(_CREATION) and value != UserValves.model_fields[name].default
+        },
     )
 
 

@@ -54,6 +54,8 @@ from .words.lines import notice
 
 AspectRatio = Literal["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]
 ImageSize = Literal["auto", "1K", "2K", "4K"]
+ImageQuality = Literal["auto", "low", "medium", "high"]
+VideoResolution = Literal["auto", "360p", "480p", "720p", "1080p", "2K", "4K"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 ReasoningSummary = Literal["auto", "concise", "detailed", "off"]
 ToolExecution = Literal["host", "pipe"]
@@ -397,7 +399,8 @@ class Valves(ValveFields):
     SEND_IDENTITY: IdentityLevel = valve("session", strict="none")
     USER_CONTROLS: str = valve(
         "REASONING_EFFORT, REASONING_SUMMARY, WEB_SEARCH, ROUTER_TIER, PROVIDER_SORT, ZDR, API_KEY, "
-        "IMAGE_ASPECT_RATIO, IMAGE_SIZE",
+        "IMAGE_ASPECT_RATIO, IMAGE_SIZE, IMAGE_QUALITY, IMAGE_COUNT, "
+        "VIDEO_SECONDS, VIDEO_RESOLUTION, VIDEO_ASPECT_RATIO, VIDEO_SOUND",
         strict="none",
     )
     ENABLE_USER_OVERRIDE: bool = valve(default=False)
@@ -442,6 +445,16 @@ class UserValves(ValveFields):
     STATUS_LINES: StatusLines = valve("important")
     IMAGE_ASPECT_RATIO: AspectRatio = valve("auto", permission="USER_CONTROLS")
     IMAGE_SIZE: ImageSize = valve("auto", permission="USER_CONTROLS")
+    IMAGE_QUALITY: ImageQuality = valve("auto", permission="USER_CONTROLS")
+    IMAGE_COUNT: int = valve(1, permission="USER_CONTROLS", ge=1, le=10)
+    SPEECH_VOICE: str = valve("")
+    SPEECH_SPEED: float = valve(1.0, ge=0.25, le=4)
+    SPEECH_FORMAT: Literal["mp3", "wav"] = valve("mp3")
+    TRANSCRIPT: Literal["text", "times", "speakers"] = valve("times")
+    VIDEO_SECONDS: int = valve(0, ge=0, le=60, permission="USER_CONTROLS")
+    VIDEO_RESOLUTION: VideoResolution = valve("auto", permission="USER_CONTROLS")
+    VIDEO_ASPECT_RATIO: AspectRatio = valve("auto", permission="USER_CONTROLS")
+    VIDEO_SOUND: Literal["auto", "on", "off"] = valve("auto", permission="USER_CONTROLS")
     CONTEXT_AIM: Literal["inherit", Aim] = inherited("ENABLE_USER_OVERRIDE")
     RECALL: Literal["inherit", "on", "off"] = inherited("ENABLE_USER_OVERRIDE")
     CLIP_LAST_MESSAGES: int = valve(0, ge=0, le=CLIP_RANGE_MESSAGES[1], permission="ENABLE_USER_OVERRIDE")

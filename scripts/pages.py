@@ -202,7 +202,8 @@ def _completed(text: str, section: str, last_cells: dict[str, str]) -> str:
 
 def _request(request: RecordedRequest) -> str:
     query = request.query.partition("gen-")[0]  # a generation's id differs each time
-    return f"{request.method} {request.path}{'?' if query else ''}{query}"
+    path = re.sub(r"gen-[\w-]+|(?<=/images/models/).+(?=/endpoints)", "ID", request.path)
+    return f"{request.method} {path}{'?' if query else ''}{query}"
 
 
 def _compare(what: str, names: Iterable[str], sent: AbstractSet[str] | dict[str, Any]) -> None:

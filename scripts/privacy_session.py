@@ -165,6 +165,15 @@ EVERYTHING = (
         user_valves={"IMAGE_ASPECT_RATIO": "16:9", "IMAGE_SIZE": "2K"},
     ),
     Visit("openrouter/auto", ("Hello",), user_valves={"ROUTER_TIER": "low"}),
+    Visit(
+        "standin/film",
+        ("It moves. [[video: polls=0 url=https://10.0.0.1/film.mp4]]",),
+        has_tools=False,
+        attached=(PICTURE,),
+    ),
+    Visit("openai/gpt-4o-mini-tts", ("Hello",), has_tools=False),
+    Visit("openai/whisper-large-v3", ("Hello",), attached=(RECORDING,), has_tools=False),
+    Visit("openai/gpt-image-2", ("Draw a cat.",), has_tools=False),
     Visit("deepseek/deepseek-v3.2", ("What does it say?",), attached=(DOCUMENT,)),
     Visit(
         "anthropic/claude-sonnet-4.5",

@@ -22,6 +22,7 @@ from ..ports import (
     Notice,
     Output,
     RoundEnded,
+    Sketch,
     StoredMarkers,
     ToolAnswered,
     ToolsBegan,
@@ -242,6 +243,7 @@ class NativeWriter:
         self._prefixes: dict[int, str] = {}
         self._last_part: dict[int, int] = {}
         self._pictures: list[str] = []
+        self._has_sketch = False
         self._round_start = 0
         self._unreported = False
         self.running: dict[str, FunctionCall] = {}
@@ -267,7 +269,7 @@ class NativeWriter:
         events: list[HostEvent] = []
         if self._lines and not isinstance(output, _BELOW_AN_ITEM):
             events = self._say()
-        elif self._waits and not isinstance(output, Notice | AnswerCost):
+        elif self._waits and not isinstance(output, Notice | AnswerCost | Sketch):
             events = self._end_wait()
         return [*events, *self._renderers[type(output)](self, output)]
 
@@ -305,7 +307,7 @@ class NativeWriter:
         events = [event for call in calls for event in self._answered(ToolAnswered(call, INTERRUPTED))]
         if line and not any(item["type"] == "message" for item in self.items):
             self._lines.append(Notice(line, weight=1))
-        return [*events, *self._say()]
+        return [*events, *self._end_sketch(), *self._say()]
 
     @property
     def open_calls(self) -> list[HostItem]:
@@ -492,9 +494,21 @@ class NativeWriter:
         return events
 
     def _error(self, failed: Failed) -> list[HostEvent]:
-        self.failed = failed
+        self.failed, sketch = failed, self._end_sketch()
         completed = [self._completed(None)] if self._remove_calls() or self._unreported else []
-        return [*completed, {"error": {"message": failed.message}}]
+        return [*sketch, *completed, {"error": {"message": failed.message}}]
+
+    def _sketch(self, sketch: Sketch) -> list[HostEvent]:
+        """The page draws it, and the host does not store it: of these events it stores those called "files" alone.
+
+        Source: `socket/main.py: get_event_emitter` of Open WebUI 0.12.
+        """
+        self._has_sketch = bool(sketch.url)
+        files = [{"type": "image", "url": sketch.url}] if sketch.url else []
+        return [{"event": {"type": "chat:message:files", "data": {"files": files}}}]
+
+    def _end_sketch(self) -> list[HostEvent]:
+        return self._sketch(Sketch()) if self._has_sketch else []
 
     def _remove_calls(self) -> bool:
         """The host would run the calls of an answer that broke off, whatever their status; not those with an output."""
@@ -542,6 +556,7 @@ class NativeWriter:
         AnswerCost: _note_cost,
         Notice: _notice,
         Embed: lambda _, page: [{"event": {"type": "embeds", "data": {"embeds": [page.html]}}}],
+        Sketch: _sketch,
         Failed: lambda self, failed: self._error(failed),  # a page and a channel have their own
     }
 
@@ -564,7 +579,7 @@ class PageWriter(NativeWriter):
 
     def _error(self, failed: Failed) -> list[HostEvent]:
         self.failed, had_calls = failed, self._remove_calls()
-        events = [self._add({**self._written(_quoted(failed.message)), FAILED: True})]
+        events = [*self._end_sketch(), self._add({**self._written(_quoted(failed.message)), FAILED: True})]
         return [*events, self._completed(None)] if had_calls or self._unreported else events
 
 

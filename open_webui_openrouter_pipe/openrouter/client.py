@@ -96,7 +96,7 @@ class OpenRouterClient:
         request = await self._request("/responses", {**body, "stream": True})
         response = await self._send(request, limit_seconds=self._settings.timeout_seconds)
         try:
-            async with aclosing(self._events(response)) as events:
+            async with aclosing(self.events(response)) as events:
                 yield events
         finally:
             await response.aclose()
@@ -129,13 +129,19 @@ class OpenRouterClient:
 
     # --- one attempt
 
+    async def open(self, path: str, body: RequestBody | None = None) -> httpx.Response:
+        """Send a body, or ask for a path, and return the answer as soon as it begins; whoever has it closes it."""
+        request = await self._request(path, body)
+        return await self._send(request, limit_seconds=self._settings.timeout_seconds)
+
     async def _request(self, path: str, body: RequestBody | None = None) -> httpx.Request:
         """Return a request: a POST of the body, which needs a key, or a GET."""
         if body and not self._settings.api_key.strip():
             raise ConfigurationError(notice("no_api_key"))
         content = await encode_body(body) if body else None
-        headers = _headers(self._settings, content, is_streamed=body is not None)
-        silence_seconds = self._settings.timeout_seconds if body else None
+        is_streamed = bool(body and body.get("stream"))
+        headers = _headers(self._settings, content, is_streamed=is_streamed)
+        silence_seconds = self._settings.timeout_seconds if is_streamed else None
         timeout = httpx.Timeout(_CONNECT_TIMEOUT_SECONDS, read=silence_seconds, write=None)
         try:
             url = _url(self._settings.base_url.rstrip("/") + path)
@@ -146,7 +152,7 @@ class OpenRouterClient:
 
     async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
         """Send and wait for the headers; an error status is raised as an error."""
-        response = await _await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
+        response = await await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
         generation = _generation(response) or "unnamed"
         _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
         if response.status_code == httpx.codes.OK:
@@ -168,9 +174,13 @@ class OpenRouterClient:
     async def _json(self, request: httpx.Request) -> dict[str, Any]:
         response = await self._send(request, limit_seconds=_GET_TIMEOUT_SECONDS)
         try:
-            await _await_response(response.aread(), limit_seconds=_GET_TIMEOUT_SECONDS)
+            return await self.read_json(response)
         finally:
             await response.aclose()
+
+    async def read_json(self, response: httpx.Response) -> dict[str, Any]:
+        """Return the JSON object of an answer that is open."""
+        await await_response(response.aread(), limit_seconds=_GET_TIMEOUT_SECONDS)
         return self._read_whole(response.content)
 
     def _read_whole(self, content: bytes) -> dict[str, Any]:
@@ -183,7 +193,8 @@ class OpenRouterClient:
 
     # --- reading a stream
 
-    async def _events(self, response: httpx.Response) -> AsyncGenerator[Event]:
+    async def events(self, response: httpx.Response) -> AsyncGenerator[Event]:
+        """Yield the events of an answer that is open."""
         stream, generation_id = _Stream(response.extensions.get("pace")), _generation(response)
         portions = cast("AsyncGenerator[bytes]", response.aiter_bytes())
         try:
@@ -273,7 +284,7 @@ def _generation(response: httpx.Response) -> str:
     return as_generation_id(response.headers.get("x-generation-id"))
 
 
-async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T:
+async def await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T:
     """Await within a time limit; httpx's exceptions become errors of ours."""
     try:
         async with asyncio.timeout(limit_seconds):

@@ -87,7 +87,7 @@ class RetryingResponses:
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
         """Open a stream; the same as the inner one's, but for failures before the first output that passed."""
-        attempts = _Attempts(body, self._limit_seconds, self._show, monotonic())
+        attempts = Attempts(body, self._limit_seconds, self._show, monotonic())
         while True:
             beginning: list[Event] = []
             is_over = True
@@ -119,7 +119,7 @@ class RetryingResponses:
 
 
 @dataclass(slots=True)
-class _Attempts:
+class Attempts:
     """Those of one request, which began at `begin_seconds`: the body to send now, and what to do before."""
 
     body: RequestBody

@@ -257,10 +257,11 @@ def _place(event: Mapping[str, Any]) -> object:
 
 
 def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
-    """Return the terminal event of a whole response object, or of an error body."""
+    """Return the terminal event of a whole response object, of whole pictures, or of an error body."""
     if response.get("object") == "response" or isinstance(response.get("output"), list):
         return {"type": "response.completed", "response": response}
-    return {**response, "type": "error"}
+    has_pictures = isinstance(response.get("data"), list)
+    return {**response, "type": "image_generation.completed" if has_pictures else "error"}
 
 
 def read_usage(wire: Any, *, is_byok: bool = False) -> Usage | None:

@@ -47,10 +47,10 @@ class InputFile(TypedDict):
 
 
 class AudioData(TypedDict):
-    """Base64 audio without a data URL prefix."""
+    """Base64 audio without a data URL prefix; /responses takes the formats "mp3" and "wav" alone."""
 
     data: str
-    format: Literal["mp3", "wav"]
+    format: str
 
 
 class InputAudio(TypedDict):

@@ -375,7 +375,9 @@ class Spending:
             await self._confirm(self.ask)
         self._row_id = self.services.planner.new_id()
         if self.payer.under:
-            await self._take_hold(self._priced(plan, sent.usage), request.body, notify)
+            tokens, now_seconds = sent.usage.input_tokens, sent.sent_seconds
+            amount = self.ceiling.highest_cost(request.body, tokens, seconds=now_seconds)
+            await self._take_hold(self._priced(plan, sent.usage), amount, notify)
         self.sent = replace(sent, sent_seconds=memory.clock())
         self._named = len(self.generations.named) if self.generations else 0
 
@@ -593,6 +595,55 @@ class Spending:
         sent = self.services.planner.memory.last_requests(self.origin.user_id, self.origin.chat_id)
         return next(filter(_WAS_READ_ONCE, sent), None)
 
+    async def begin_piece(self, cost: float | None, what: str, notify: Show) -> Bill:
+        """Ask for something that is made by the piece, and hold its price, None for one that is not known.
+
+        `what` says what is made. Returns the bill as it is estimated; `release` or `settle_piece` ends what is held.
+        Raises SpendingDeclined, and SpendingLimitReached.
+        """
+        memory, origin, threshold = self.services.planner.memory, self.origin, self.settings.confirm_dollars
+        memory.declined.forget(origin.user_id, origin.chat_id)
+        is_dear = bool(threshold) and (cost is None or cost > threshold)
+        if is_dear and self.ask and not memory.agreed.contains(origin.user_id, self._message):
+            said = "$?" if cost is None else dollars(cost)
+            await self._agree(self.ask, said, notice("confirm_piece", what=what, cost=said))
+        bill = self.piece(cost or 0.0, self.services.planner.new_id(), int(memory.clock()))
+        if self.payer.under:
+            await self._take_hold(bill, self.payer.limit_dollars if cost is None else cost, notify)
+        return bill
+
+    def piece(self, cost: float, row_id: str, created: int) -> Bill:
+        """Return the bill of a piece as it is estimated, with its id and when it was begun, in epoch seconds."""
+        model, purpose = self.origin.model, self.purpose
+        return self._of_call(
+            Bill(id=row_id, model=model, purpose=purpose, created=created, cost=cost, estimated=True)
+        )
+
+    def settle_piece(self, bill: Bill, usage: Usage | None) -> None:
+        """Have the bill of a piece written, as it is estimated where there is no usage."""
+        if usage:
+            told = {
+                name: getattr(usage, name)
+                for name in ("cost", "provider_cost", "input_tokens", "output_tokens")
+            }
+            bill = replace(bill, **told, estimated=False)
+        self.services.ledger.write(bill)
+
+    def note_piece(self, usage: Usage, seconds: float, *, if_stopped: str = "") -> AnswerCost:
+        """Note what the answer costs with a piece of so many seconds, and return it."""
+        earlier = self.services.turns.get(self._key) or AnswerCost()
+        earlier = AnswerCost() if earlier.if_stopped else earlier  # that of the piece, as it was estimated
+        whole = AnswerCost(
+            earlier.usage.plus(usage),
+            earlier.requests + 1,
+            earlier.seconds + seconds,
+            last=usage,
+            if_stopped=if_stopped,
+        )
+        if self.origin.message_id:
+            self.services.turns.put(self._key, whole)
+        return whole
+
     async def _confirm(self, ask: Ask) -> None:
         """Ask before a request above the threshold, once for each message. Raises SpendingDeclined."""
         memory, origin, threshold = self.services.planner.memory, self.origin, self.settings.confirm_dollars
@@ -606,23 +657,25 @@ class Spending:
             tokens, cached = about(self.sent.usage.input_tokens), about(self.sent.usage.cached_tokens)
             name = "confirm_cost_cached" if cached else "confirm_cost"
             question = notice(name, cost=dollars(cost), tokens=tokens, cached=cached)
-        if not question or memory.agreed.contains(origin.user_id, self._message):
-            return
+        if question and not memory.agreed.contains(origin.user_id, self._message):
+            await self._agree(ask, dollars(cost), question)
+
+    async def _agree(self, ask: Ask, cost: str, question: str) -> None:
+        """Ask a question about a cost. Raises SpendingDeclined."""
+        memory, origin = self.services.planner.memory, self.origin
         async with self.away():
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    agreed = await ask(notice("confirm_title", cost=dollars(cost)), question)
+                    agreed = await ask(notice("confirm_title", cost=cost), question)
             except TimeoutError:
                 agreed = False
             if agreed is False:
                 memory.declined.add(origin.user_id, [origin.chat_id])
-                raise SpendingDeclined(notice("declined", cost=dollars(cost)))
+                raise SpendingDeclined(notice("declined", cost=cost))
         memory.agreed.add(origin.user_id, [self._message])
 
-    async def _take_hold(self, bill: Bill, body: RequestBody, notify: Show) -> None:
+    async def _take_hold(self, bill: Bill, amount: float, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
-        tokens, now_seconds = self.sent.usage.input_tokens, self.sent.sent_seconds
-        amount = self.ceiling.highest_cost(body, tokens, seconds=now_seconds)
         if await self._has_hold(bill, amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))

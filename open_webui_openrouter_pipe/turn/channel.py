@@ -48,7 +48,8 @@ class OutputChannel:
         self._not_full = asyncio.Event()
         self._not_full.set()
         self._closed = False
-        self._waiting_line = waiting_line
+        self.waiting_line = waiting_line
+        """Set to None, nothing is said of silences from there on."""
         self._latest: Output | None = None
         self._latest_seconds = self._clock()
         self._is_asking = False
@@ -119,14 +120,14 @@ class OutputChannel:
 
     def _watch(self) -> None:
         """Queue a line where one is due, and look again when the next one may be: no delta sets a timer."""
-        if self._waiting_line is None or self._closed:
+        if self.waiting_line is None or self._closed:
             return
         if not self._is_asking and (not isinstance(self._latest, Notice) or self._latest.done):
             self._latest_seconds = self._clock()
         silent_seconds = self._clock() - self._latest_seconds
         due = SILENT_SECONDS[self._lines :]
         if due and silent_seconds >= due[0]:
-            self._line = self._waiting_line(self._latest, due[0])
+            self._line = self.waiting_line(self._latest, due[0])
             self._queue.append(self._line)
             self._not_empty.set()
             self._urgent.set()

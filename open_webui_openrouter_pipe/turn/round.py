@@ -53,7 +53,7 @@ from ..responses.items import (
     picture_address,
     without_unusable,
 )
-from ..responses.reducer import Reducer
+from ..responses.reducer import Reducer, reduce_response
 from ..responses.values import as_generation_id, as_list, as_object, as_text
 from ..words.lines import notice
 from .channel import OutputChannel
@@ -245,6 +245,11 @@ class Round:
             if not isinstance(error, PipeError):
                 raise
             answer.error = error
+
+    async def take(self, response: Mapping[str, Any]) -> None:
+        """Hand on a response that is there already, and whole."""
+        for effect in reduce_response({**response}):
+            await self._handle(effect)
 
     async def _finish_open(self, last: Sequence[Effect]) -> None:
         """Hand on the last effects of a round that failed, and finish what even they leave open."""

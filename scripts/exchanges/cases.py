@@ -87,7 +87,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case; `key` takes the place of the side's own, "" is none. With `stops` a stream is left early."""
+    """One case; `key` takes the place of the side's own, "" is none. With `stops` a stream is left early.
+
+    A body goes to /responses, unless there is a path beside it.
+    """
 
     name: str
     group: str
@@ -350,6 +353,14 @@ def _refusals() -> list[Case]:
         Case("wrong key", "errors", (PLAIN,), body=_request(), key="sk-or-bad"),
         Case("no key", "errors", (PLAIN,), body=_request(), key=""),
         *(Case(name, "errors", (need,) if need else (), body=body) for name, need, body in bodies),
+        *(
+            Case(f"an unknown model at {path}", "errors", body={"model": "nobody/nothing", **body}, path=path)
+            for path, body in (
+                ("/audio/speech", {"input": "Hi"}),
+                ("/audio/transcriptions", {"input_audio": {"data": "UklGRg==", "format": "wav"}}),
+                ("/images", {"prompt": "A square"}),
+            )
+        ),
     ]
 
 
@@ -367,6 +378,9 @@ def _rest() -> list[Case]:
         Case("the key", "lists", path="/key"),
         Case("a wrong key", "lists", path="/key", key="sk-or-bad"),
         Case("endpoints that keep nothing", "lists", path="/endpoints/zdr"),
+        Case("models that speak", "lists", path="/models?output_modalities=speech"),
+        Case("models that transcribe", "lists", path="/models?output_modalities=transcription"),
+        Case("models that only draw", "lists", path="/images/models"),
         Case("a generation that there is not", "lists", path="/generation?id=gen-0000000000-nothing"),
     ]  # fmt: skip
 

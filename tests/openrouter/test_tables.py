@@ -289,8 +289,8 @@ OF_TABLES: Final[dict[str, Callable[..., Any]]] = {
     "filtered variants": filtered_variants,
     "entries": entries,
     "models": model,
-    "chat models": lambda fields: (
-        next(iter((read_models({"data": [{"id": "a", **fields}]}) or {}).values())).is_chat
+    "endpoints": lambda fields: (
+        next(iter((read_models({"data": [{"id": "a", **fields}]}) or {}).values())).endpoint
     ),
     "reasoning models": lambda fields: (read_models({"data": [{"id": "a", **fields}]}) or {})["a"].reasons,
     "keys": lambda wire: list(astuple(facts)) if (facts := read_key(wire)) else None,
