@@ -291,9 +291,12 @@ class Assembly:
         if switched.cache_lifetime == "auto" and not call.task and model_family(call.model_id) == ANTHROPIC:
             pauses = await self.worker.host.chat_pauses(call)
             switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
+        if call.in_chat and switched.server_tools.tools:
+            switched = replace(switched, server_tools=self._left_for(switched.server_tools))
         named = call.user_id, call.chat_id, call.message_id if switched.identity == "trace" else ""
         limit = permitted.payer.limit_dollars, bool(permitted.payer.under)
         asked = call.model_id, call.task, call.in_chat, call.host_search, switched.cache_lifetime
+        asked += (repr(switched.server_tools),)
         # its tools are those of other chats, too
         kept = keep({"parameters": {**call.parameters, "tools": None}, "of": [*named, *limit, *asked]})
         alike = keep({"tools": call.parameters.get("tools")}), permitted.settings, model, permitted.offered
@@ -321,11 +324,8 @@ class Assembly:
                 model_id=call.model_id,
             )
             if call.in_chat:
-                tools = switched.server_tools
-                if tools.tools:
-                    tools = self._left_for(tools)
                 parameters = with_server_tools(
-                    parameters, tools, call.host_search, model=model, model_id=call.model_id
+                    parameters, switched.server_tools, call.host_search, model=model, model_id=call.model_id
                 )
             if settings.recall_tool and settings.context.may_recall:
                 own_tools = (RECALL_TOOL,)
