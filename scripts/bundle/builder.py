@@ -114,16 +114,12 @@ def read_package(directory: Path, links: Mapping[str, str] | None = None) -> Pac
 def part_of(package: Package, function: Function) -> Package:
     """The modules that a function needs, as a package of its own.
 
-    The other files of their folders come with them, or the function's lines of these. The package's own `__init__`,
-    which imports everything, is omitted. Without an entry it is everything but the maintenance function, which has a
-    file of its own.
+    The other files of their folders come with them, or the function's lines of these. Where the package is not its own
+    entry, its `__init__`, which imports everything, is left empty.
     """
-    if not (entry := function.entry):
-        folder = MAINTENANCE.entry.strip(".").partition(".")[0]
-        files = {path: text for path, text in package.files.items() if not path.startswith(f"{folder}/")}
-        return replace(package, files=files)
-    needed: dict[str, str] = {"__init__.py": '"""Part of a package."""\n'}
-    waiting = [_path_of(package, entry.strip(".").split("."))]
+    entry = function.entry.strip(".")
+    needed: dict[str, str] = {"__init__.py": '"""Part of a package."""\n'} if entry else {}
+    waiting = [_path_of(package, entry.split("."))] if entry else ["__init__.py"]
     while waiting:
         path = waiting.pop()
         if path not in needed:
@@ -142,7 +138,7 @@ def part_of(package: Package, function: Function) -> Package:
         }
         texts = {path: text for path, text in kept.items() if text}
     needed |= texts
-    name = package.name + entry.rpartition(".")[0].replace(".", "_")
+    name = package.name + function.entry.rpartition(".")[0].replace(".", "_")
     return Package(name, package.version, needed, package.links)
 
 
