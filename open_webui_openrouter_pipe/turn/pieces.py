@@ -152,7 +152,8 @@ class SpeechRunner(PieceRunner):
                 form = used.body["response_format"]
                 path = await self._kept(*speech.playable(made.content, made.media_type, form))
         await self._say_all(used.lines)
-        player = f"<audio>{path}</audio>" if self.is_in_chat else path
+        # the page draws a block of HTML, which begins with a tag that is alone on its line
+        player = f"<audio>\n{path}\n</audio>" if self.is_in_chat else path
         await self.show(player, self._cost(piece, answer), answer)
 
 
