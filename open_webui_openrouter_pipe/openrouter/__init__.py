@@ -15,6 +15,7 @@
     recorder     writes them down as they come, beside the answers
     placeholders  what stands there in the place of texts, names and files
     catalog      the last good answers, kept on disk, and the reading of models and keys
+    creation     requests to the endpoints that make something by the piece
     problems     what is wrong with the value of a valve, and what was probably meant
     offer        which models are offered: filters, variants, order, names
     advice       which model to take: instead of one that is gone, and as a default

@@ -8,6 +8,8 @@
     fit          a chat fitted into the model's window: planned, summarized, reported, recorded
     summaries    the summaries that a plan requires: requested, checked, made once and shared
     commands     commands that users type as messages, answered without a model
+    creation     one call of the host that is answered by what an endpoint makes of its newest message
+    video        videos: a job, followed to its end
     admission    how many requests run at once, and who is next
     channel      the bounded queue between the turn's task and whoever drains it
     bill         what a call costs: limits, questions, bills, and the line about it

@@ -93,7 +93,7 @@ async def test_a_message_becomes_a_video_that_is_stored_and_billed(
     """Its price is said before, and the job's state at most as often as it is asked for."""
     answer = await new_chat().ask("A lighthouse at night.")
     [(file_id, (_, film))] = files.kept.items()
-    assert answer.text == f"<video>/api/v1/files/{file_id}/content</video>"
+    assert answer.text == f"<video>\n/api/v1/files/{file_id}/content\n</video>"
     assert (film.name, film.media_type, film.content == FILM_BYTES) == ("video.webm", "video/webm", True)
     assert [*answer.notices] == [
         "Begun: Stand-in: film, 4 s, 720p, $0.40...",
@@ -263,8 +263,8 @@ async def test_what_cannot_be_fetched_is_shown_where_it_is(new_chat: NewChat, ne
     linked = await new_chat().ask(f"A lighthouse. {signed}")
     without = await new_chat().ask("A lighthouse. [[video: polls=1 unsigned=0]]")
     lost = await new_chat().ask("A lighthouse. [[video: polls=1 content=404]]")
-    assert linked.text == "<video>https://10.0.0.1/film.mp4</video>"
-    assert without.text.startswith("<video>/api/v1/files/")
+    assert linked.text == "<video>\nhttps://10.0.0.1/film.mp4\n</video>"
+    assert without.text.startswith("<video>\n/api/v1/files/")
     assert "Video content not available" in (lost.error or "")
     assert network.hosts == {"127.0.0.1"}
 
