@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from ..creation import images, speech, transcription
 from ..creation.message import Wanted
-from ..creation.speech import Attempt
+from ..creation.speech import PieceRequest
 from ..errors import (
     AttachmentUnavailable,
     ConnectionFailed,
@@ -106,8 +106,8 @@ class PieceRunner(CreationRunner):
             spending.services.ledger.release(bill)
 
     async def _first(
-        self, attempts: Iterable[Attempt], send: Callable[[RequestBody], Awaitable[_T]]
-    ) -> tuple[_T, Attempt]:
+        self, attempts: Iterable[PieceRequest], send: Callable[[RequestBody], Awaitable[_T]]
+    ) -> tuple[_T, PieceRequest]:
         """Send the first attempt that is not refused. Raises the last refusal where all are."""
         *others, last = attempts
         for attempt in others:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.creation.images import image_cost, image_request, read_drawn
-from open_webui_openrouter_pipe.creation.speech import Attempt, playable, speech_attempts
+from open_webui_openrouter_pipe.creation.speech import PieceRequest, playable, speech_attempts
 from open_webui_openrouter_pipe.creation.transcription import (
     transcript_attempts,
     transcript_cost,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TABLE = Path(__file__).with_name("pieces.txt")
 
 
-def plain(attempt: Attempt) -> dict[str, Any]:
+def plain(attempt: PieceRequest) -> dict[str, Any]:
     """What of an attempt is not the same in all, with its lines if it has any."""
     rest = {name: value for name, value in attempt.body.items() if name not in {"model", "input", "prompt"}}
     return {**rest, **({"lines": [*attempt.lines]} if attempt.lines else {})}
