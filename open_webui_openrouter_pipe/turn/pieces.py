@@ -165,7 +165,7 @@ class TranscriptRunner(PieceRunner):
         """Have each recording written down, in their order."""
         parts, found, lines = self.parts, list[Mapping[str, Any]](), list[str]()
         if not wanted.recordings:
-            raise RequestRejected(notice("recording_needed"))
+            raise _missing("recording_needed")
         cost = transcription.transcript_cost(parts.model.prices, wanted.recordings)
         async with self._billed(cost) as piece:
             for recording in wanted.recordings:
@@ -249,5 +249,12 @@ class ImageRunner(PieceRunner):
 def _required(text: str) -> str:
     """A message's text. Raises RequestRejected for none."""
     if not text:
-        raise RequestRejected(notice("text_needed"))
+        raise _missing("text_needed")
     return text
+
+
+def _missing(name: str) -> RequestRejected:
+    """What a message lacks; the line says it all."""
+    error = RequestRejected(notice(name))
+    error.has_reference = False
+    return error
