@@ -27,7 +27,7 @@ from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
 
 MODELS_PATH: Final = "/models?output_modalities=text,image,speech,transcription"
-"""Where they are listed; without the parameter, those that write are alone."""
+"""Where they are listed; without the parameter, only those that write are."""
 OWN_MODELS_PATH: Final = MODELS_PATH.replace("/models", "/models/user")
 """Where those are listed that the settings of a key's account let answer."""
 LISTS: Final[Mapping[Endpoint, str]] = {"videos": "/videos/models", "images": "/images/models"}
@@ -298,7 +298,7 @@ def with_gone(wire: Any, kept: Any) -> Any:
     response, last, today = as_object(wire), as_object(kept), datetime.now(UTC).date()
     if not has_rows(response):
         return wire
-    unread = {*as_list(response.get(UNREAD))}
+    unread = as_list(response.get(UNREAD))
     stay = [row for row in as_list(last.get("data")) if as_object(row).get(ENDPOINT) in unread]
     response = {**response, "data": [*as_list(response.get("data")), *stay]}
     listed = {as_text(as_object(row).get("id")) for row in as_list(response.get("data"))}

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import Any, Self
 
 from ..creation.message import Wanted, read_wanted
@@ -30,7 +29,6 @@ from ..ports import (
     Room,
 )
 from ..responses.effects import answer_of
-from ..responses.items import Item
 from ..responses.values import host_file_path
 from ..words.lines import notice
 from .round import Answer
@@ -87,19 +85,17 @@ class CreationRunner(TurnRunner):
         return built, answer
 
     async def _wanted(self, built: BuiltHistory) -> Wanted:
-        """The newest message; what is in its place where an attachment is not sent is told, and no part of it."""
-        last, items = built.turns[-1], list[Item]()
-        for index, item in enumerate(built.items):
-            if (
-                built.turns[index] == last
-                and index >= built.instruction_count
-                and index not in built.volatile
-            ):
-                items.append(item)
+        """The newest message, by the user's own words where the host has added to them.
+
+        What is in the place of an attachment that is not sent is told, and no part of it.
+        """
+        last, turns = built.turns[-1], zip(built.items, built.turns, strict=True)
+        items = [item for item, turn in turns if turn == last]
         filled = await self.ports.fill(items, [last] * len(items)) if self.ports.fill else FilledItems(items)
         for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
             await self.channel.put(Notice(line))
-        return await asyncio.to_thread(partial(read_wanted, items, filled.items))
+        wanted = read_wanted(items, filled.items)
+        return replace(wanted, text=(self.base_user_prompt or wanted.text).strip())
 
     async def say(self, line: str, *, done: bool = True) -> None:
         """Show a line; one that is not done is a wait, and the channel adds nothing to it."""

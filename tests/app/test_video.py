@@ -299,6 +299,13 @@ async def test_pictures_of_the_message_go_with_it(new_chat: NewChat, standin: St
     assert begun(standin)[-1]["prompt"] == "It moves."
 
 
+async def test_what_the_host_adds_is_no_part_of_a_video(new_chat: NewChat, standin: StandIn) -> None:
+    """Such as the sources that it has found: the user's own words are sent alone."""
+    chat = new_chat(metadata={"base_user_prompt": "A ship."})
+    await chat.ask("### Task:\n<context>A source.</context>\n\nA ship.")
+    assert begun(standin)[-1]["prompt"] == "A ship."
+
+
 async def test_commands_tasks_and_programs(new_chat: NewChat, standin: StandIn) -> None:
     """Commands are answered as ever, a task makes no video, and a program gets where it is."""
     chat = new_chat()
