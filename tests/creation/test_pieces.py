@@ -17,7 +17,9 @@ from open_webui_openrouter_pipe.creation.transcription import (
     transcript_cost,
     written,
 )
+from open_webui_openrouter_pipe.media.choice import form_of
 from open_webui_openrouter_pipe.money.prices import read_prices
+from open_webui_openrouter_pipe.ports import Model
 from tests.support.files import wav
 from tests.support.rows import rows
 
@@ -110,3 +112,10 @@ def test_what_is_drawn_is_read(wire: Any, expected: Any) -> None:
     found = [drawn.usage.get(name) for name in ("cost", "input_tokens", "output_tokens")]
     usage = found if drawn.usage else None
     assert [drawn.partial, [*drawn.pictures], usage, drawn.failure] == expected
+
+
+@pytest.mark.parametrize("kind", ["audio/mp4", "audio/webm", "audio/ogg", "audio/flac", "audio/aac"])
+def test_models_that_transcribe_read_more_recordings(kind: str) -> None:
+    """Than those of chats, which take MP3 and WAV."""
+    models = (Model("a/m", "M", endpoint="transcriptions"), Model("a/m", "M"))
+    assert [form_of(kind, model) for model in models] == ["audio", None]
