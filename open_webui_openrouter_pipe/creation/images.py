@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
-from .speech import Attempt
+from .speech import PieceRequest
 
 PATH: Final = "/images"
 LIST: Final = "/images/models"
@@ -37,7 +37,7 @@ def image_request(
     text: str,
     pictures: Sequence[str],
     wishes: Mapping[str, Any],
-) -> Attempt:
+) -> PieceRequest:
     """Return the request of pictures by a model with this row of the catalogue, by the user's valves.
 
     Of the `pictures` (addresses or data URLs, oldest first) the last ones are references, as many as the model takes.
@@ -63,7 +63,7 @@ def image_request(
         body["input_references"] = [{"type": "image_url", "image_url": {"url": url}} for url in given]
     if left:
         lines.append(notice("images_omitted", count=left))
-    return Attempt(body, tuple(lines))
+    return PieceRequest(body, tuple(lines))
 
 
 def _most(able: Mapping[str, Any], name: str, otherwise: int) -> int:

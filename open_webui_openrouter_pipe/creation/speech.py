@@ -24,7 +24,7 @@ _SUFFIXES: Final = {"audio/mpeg": "mp3"}
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PieceRequest:
     """A body, and lines about what of it is not as the user has set it.
 
     Nobody says what a model can: one that refuses an attempt is asked for less by the next, which costs nothing.
@@ -36,7 +36,7 @@ class Attempt:
 
 def speech_attempts(
     model_id: str, row: Mapping[str, Any], text: str, wishes: Mapping[str, Any]
-) -> Iterator[Attempt]:
+) -> Iterator[PieceRequest]:
     """Yield the requests of speech by a model with this row of the catalogue, by the user's valves."""
     wished, speed = wishes.get("speech_voice", "").strip(), wishes.get("speech_speed", 1)
     voices = [*filter(None, map(as_text, as_list(row.get("supported_voices"))))]
@@ -49,10 +49,10 @@ def speech_attempts(
     body = {"model": model_id, "input": text, **({"voice": voice} if voice else {})}
     fast = {} if speed == 1 else {"speed": speed}
     for form in ("mp3", "pcm")[wishes.get("speech_format") == "wav" :]:
-        yield Attempt({**body, "response_format": form, **fast}, lines)
+        yield PieceRequest({**body, "response_format": form, **fast}, lines)
     if fast:
         slow = notice("video_other", name="SPEECH_SPEED", asked=f"{speed:g}", used="1")
-        yield Attempt({**body, "response_format": "pcm"}, (*lines, slow))
+        yield PieceRequest({**body, "response_format": "pcm"}, (*lines, slow))
 
 
 def most_bytes(text: str) -> int:

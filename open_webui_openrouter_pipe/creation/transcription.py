@@ -12,7 +12,7 @@ from ..conversation.media import AUDIO_TOKENS_PER_SECOND, audio_tokens
 from ..money.prices import Prices
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
-from .speech import Attempt
+from .speech import PieceRequest
 
 PATH: Final = "/audio/transcriptions"
 _TEXT_TOKENS_PER_SECOND: Final = 5
@@ -27,13 +27,13 @@ _DETAILS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def transcript_attempts(
     model_id: str, recording: Mapping[str, Any], wishes: Mapping[str, Any]
-) -> Iterator[Attempt]:
+) -> Iterator[PieceRequest]:
     """Yield the requests of a recording's transcript (`data` in base64 and `format`), by the user's valves."""
     asked = [*_DETAILS][[*_DETAILS].index(wishes.get("transcript", "times")) :]
     for detail in asked:
         other = notice("video_other", name="TRANSCRIPT", asked=asked[0], used=detail)
         lines = (other,) if detail != asked[0] else ()
-        yield Attempt({"model": model_id, "input_audio": {**recording}, **_DETAILS[detail]}, lines)
+        yield PieceRequest({"model": model_id, "input_audio": {**recording}, **_DETAILS[detail]}, lines)
 
 
 def transcript_cost(prices: Prices, recordings: Iterable[Mapping[str, Any]]) -> float | None:

@@ -15,6 +15,7 @@
     bill         what a call costs: limits, questions, bills, and the line about it
     late_bills   bills that did not come with their answers, asked for later
     spending     what `/spending` reads: the ledger, the host's users, and how far limits are spent
+    pieces       speech, transcripts and pictures, by endpoints of their own
     memory       how the last requests began, and the log of what changes that
 
 Knows neither the host nor HTTP nor a database; waits only on the ports.

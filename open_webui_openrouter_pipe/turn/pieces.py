@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from ..creation import images, speech, transcription
 from ..creation.message import Wanted
-from ..creation.speech import Attempt
+from ..creation.speech import PieceRequest
 from ..errors import (
     AttachmentUnavailable,
     ConnectionFailed,
@@ -106,8 +106,8 @@ class PieceRunner(CreationRunner):
             spending.services.ledger.release(bill)
 
     async def _first(
-        self, attempts: Iterable[Attempt], send: Callable[[RequestBody], Awaitable[_T]]
-    ) -> tuple[_T, Attempt]:
+        self, attempts: Iterable[PieceRequest], send: Callable[[RequestBody], Awaitable[_T]]
+    ) -> tuple[_T, PieceRequest]:
         """Send the first attempt that is not refused. Raises the last refusal where all are."""
         *others, last = attempts
         for attempt in others:
@@ -152,7 +152,8 @@ class SpeechRunner(PieceRunner):
                 form = used.body["response_format"]
                 path = await self._kept(*speech.playable(made.content, made.media_type, form))
         await self._say_all(used.lines)
-        player = f"<audio>{path}</audio>" if self.is_in_chat else path
+        # the page draws a block of HTML, which begins with a tag that is alone on its line
+        player = f"<audio>\n{path}\n</audio>" if self.is_in_chat else path
         await self.show(player, self._cost(piece, answer), answer)
 
 
@@ -164,7 +165,7 @@ class TranscriptRunner(PieceRunner):
         """Have each recording written down, in their order."""
         parts, found, lines = self.parts, list[Mapping[str, Any]](), list[str]()
         if not wanted.recordings:
-            raise RequestRejected(notice("recording_needed"))
+            raise _missing("recording_needed")
         cost = transcription.transcript_cost(parts.model.prices, wanted.recordings)
         async with self._billed(cost) as piece:
             for recording in wanted.recordings:
@@ -248,5 +249,12 @@ class ImageRunner(PieceRunner):
 def _required(text: str) -> str:
     """A message's text. Raises RequestRejected for none."""
     if not text:
-        raise RequestRejected(notice("text_needed"))
+        raise _missing("text_needed")
     return text
+
+
+def _missing(name: str) -> RequestRejected:
+    """What a message lacks; the line says it all."""
+    error = RequestRejected(notice(name))
+    error.has_reference = False
+    return error

@@ -108,7 +108,7 @@ async def test_a_message_is_spoken(
     answer = await chat.ask("Good morning.")
     assert answer.error is None
     media_type, content = stored(files, answer.text)
-    assert answer.text == f"<audio>/api/v1/files/{next(iter(files.kept))}/content</audio>"
+    assert answer.text == f"<audio>\n/api/v1/files/{next(iter(files.kept))}/content\n</audio>"
     assert (len(files.kept), media_type) == (1, kind)
     assert content.startswith(b"RIFF" if kind == "audio/wav" else b"\xff\xfb")
     (body,) = posted(standin)

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.creation.images import image_cost, image_request, read_drawn
-from open_webui_openrouter_pipe.creation.speech import Attempt, playable, speech_attempts
+from open_webui_openrouter_pipe.creation.speech import PieceRequest, playable, speech_attempts
 from open_webui_openrouter_pipe.creation.transcription import (
     transcript_attempts,
     transcript_cost,
     written,
 )
+from open_webui_openrouter_pipe.media.choice import form_of
 from open_webui_openrouter_pipe.money.prices import read_prices
+from open_webui_openrouter_pipe.ports import Model
 from tests.support.files import wav
 from tests.support.rows import rows
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 TABLE = Path(__file__).with_name("pieces.txt")
 
 
-def plain(attempt: Attempt) -> dict[str, Any]:
+def plain(attempt: PieceRequest) -> dict[str, Any]:
     """What of an attempt is not the same in all, with its lines if it has any."""
     rest = {name: value for name, value in attempt.body.items() if name not in {"model", "input", "prompt"}}
     return {**rest, **({"lines": [*attempt.lines]} if attempt.lines else {})}
@@ -110,3 +112,10 @@ def test_what_is_drawn_is_read(wire: Any, expected: Any) -> None:
     found = [drawn.usage.get(name) for name in ("cost", "input_tokens", "output_tokens")]
     usage = found if drawn.usage else None
     assert [drawn.partial, [*drawn.pictures], usage, drawn.failure] == expected
+
+
+@pytest.mark.parametrize("kind", ["audio/mp4", "audio/webm", "audio/ogg", "audio/flac", "audio/aac"])
+def test_models_that_transcribe_read_more_recordings(kind: str) -> None:
+    """Than those of chats, which take MP3 and WAV."""
+    models = (Model("a/m", "M", endpoint="transcriptions"), Model("a/m", "M"))
+    assert [form_of(kind, model) for model in models] == ["audio", None]

@@ -25,6 +25,7 @@ PLAYERS = (
     "return [...document.querySelectorAll('#messages-container audio')].filter(e => e.duration > 0).length"
 )
 SKETCHES = "return document.querySelectorAll('#messages-container .chat-assistant img[src^=data]').length"
+PICTURES = SKETCHES.replace("src^=data", "src*=files")
 SLOW = "[[standin: delay=3]]"
 
 
@@ -39,6 +40,11 @@ def shown(page: Browser, name: str) -> None:
 
 def count(page: Browser, script: str) -> int:
     return int(page.driver.execute_script(script))
+
+
+def drawn(page: Browser) -> list[int]:
+    """How many stored pictures, and how many partial ones, the page shows."""
+    return [count(page, script) for script in (PICTURES, SKETCHES)]
 
 
 def test_speech_has_a_player(page: Browser, standin: StandIn, valves: Valves) -> None:
@@ -101,13 +107,12 @@ def test_pictures_come_by_and_by(page: Browser, standin: StandIn, admin: Account
     page.wait(lambda: count(page, SKETCHES) == 0)
     shown(page, "picture-stopped")
     page.regenerate()
-    page.wait_for_pictures(1)
-    page.wait_for_answer()
+    page.wait(lambda: drawn(page) == [1, 0])
     shown(page, "picture-after")
     page.driver.refresh()
-    page.wait_for_pictures(1)
+    page.wait(lambda: drawn(page) == [1, 0])
     page.send("Make it blue")
-    page.wait_for_pictures(2)
+    page.wait(lambda: drawn(page) == [2, 0])
     shown(page, "picture-edited")
     chat_id = page.driver.current_url.rpartition("/")[2]
     assert "data:image" not in str(admin.chat(chat_id))
