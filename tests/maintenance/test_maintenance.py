@@ -279,12 +279,17 @@ async def test_settings_are_told_by_the_pipe_that_runs(host: Host) -> None:
     )
     advanced = '{"RETRY_SECONDS": 5, "WEB_FETCH": true, "FOO": 1}'
     pipe.valves = pipe.Valves(
-        API_KEY="sk-or-v1-secret", MODELS="a|b, `c`", COST_LINE="lots", ADVANCED=advanced
+        API_KEY="sk-or-v1-secret",
+        MODELS="a|b, `c`",
+        MODEL_FILTERS=" ",
+        COST_LINE="lots",
+        ADVANCED=advanced,
     )
     report = await answer(command, host.platform, [], load=load)
     rows_of_table = [
         "`API_KEY` | `…`",
         "`MODELS` | `a\\|b, 'c'`",
+        "`MODEL_FILTERS` | ` `",
         "`COST_LINE` | `lots`",
         "`RETRY_SECONDS` | `5`",
     ]
