@@ -444,8 +444,7 @@ class Spending:
 
         def correct(usage: Usage) -> None:
             if bill.estimated or usage.is_billed:  # an attempt that has cost nothing is no request
-                told = _with_usage(bill, sent, usage) if sent else _with_sizes(bill, usage)
-                told = replace(told, estimated=False)
+                told = replace(_with_usage(bill, sent, usage), estimated=False)
                 write(replace(told, cost=usage.cost, provider_cost=usage.provider_cost))
 
         if self.generations:
@@ -715,23 +714,22 @@ class Spending:
         return False
 
 
-def _with_usage(bill: Bill, sent: LastRequest, usage: Usage) -> Bill:
-    """Return the bill of a request of which so much was used, by the list of prices."""
+def _with_usage(bill: Bill, sent: LastRequest | None, usage: Usage) -> Bill:
+    """Return the bill of a request of which so much was used, by the list of prices; without `sent` sizes alone."""
+    sizes = usage.input_tokens, usage.cached_tokens, usage.output_tokens
+    bill = replace(bill, input_tokens=sizes[0], cached_tokens=sizes[1], output_tokens=sizes[2])
+    if sent is None:
+        return bill
     cost = sent.cost_of(usage, sent.sent_seconds)
     scale = usage.input_tokens / bill.tokens_sent if bill.tokens_sent else 1.0
     whole = Usage(round(bill.tokens_before * scale))
     return replace(
-        _with_sizes(bill, usage),
+        bill,
         cost=cost.total,
         input_cost=cost.input,
         read_cost=cost.read,
         saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
     )
-
-
-def _with_sizes(bill: Bill, usage: Usage) -> Bill:
-    sizes = usage.input_tokens, usage.cached_tokens, usage.output_tokens
-    return replace(bill, input_tokens=sizes[0], cached_tokens=sizes[1], output_tokens=sizes[2])
 
 
 def _tools_of(answer: Answer) -> tuple[str, ...]:

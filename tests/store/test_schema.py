@@ -171,15 +171,12 @@ async def test_bills_are_written_without_the_columns_that_cannot_be_added(
     ledger = SpendingLedger(database)
     estimate = Bill(id="one", user_id="ada", chat_id="chat", cost=0.5, estimated=True, accounts=("all",))
     for bill in (estimate, replace(estimate, cost=2.0, estimated=False)):
-        ledger.write(bill)
-        await ledger.idle()
+        await ledger.enter([bill])
     query = sa.text("SELECT id, cost FROM openrouter_pipe_audit")
     cost = 0.5 if column == "estimated" else 2.0
     assert [*map(tuple, await database.fetch(query))] == [("one", cost)]
     assert (await ledger.of_chat("ada", "chat")).cost == cost
     assert "Let Open WebUI's database user create and alter tables" in caplog.text
-    assert "bill not written" not in caplog.text
-    await ledger.aclose()
     await database.aclose()
 
 
