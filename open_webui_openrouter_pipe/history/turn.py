@@ -301,7 +301,8 @@ class _TurnBuilder:
             case kind if kind in CALL_TYPES:
                 self._add_output(item, "artifact", origin)
             case kind:
-                self.replaced.add(self.named_calls.get(origin.marker or "", ""))
+                if call_id := self.named_calls.get(origin.marker or ""):
+                    self.replaced.add(call_id)
                 is_refused = is_other_family and "encrypted_content" in item
                 problem = "sealed by another family of models" if is_refused else None
                 if kind_of(kind).answered_by == "nobody":
