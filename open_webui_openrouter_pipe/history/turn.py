@@ -310,8 +310,6 @@ class _TurnBuilder:
                 self._add_output(item, "artifact", origin)
             case kind:
                 if call_id := self.named_calls.get(origin.marker or ""):
-                    if call_id in self.replaced:
-                        return
                     self.replaced.add(call_id)
                 is_refused = is_other_family and "encrypted_content" in item
                 problem = "sealed by another family of models" if is_refused else None

@@ -22,7 +22,7 @@ CHOSEN: Final = "openrouter_pipe"
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch; its texts are the lines `switch_{name}` and `switch_{name}_help`, its icon is the inside of an SVG.
+    """A switch; its title is the line `switch_{name}`, its icon is the inside of an SVG.
 
     Without a `valve` it is for the tool of its name.
     """
@@ -33,6 +33,11 @@ class Switch:
     icon: str
     needs: str = ""
     """Which tag of a model it does something for, such as "tools"; "" for all."""
+
+    @property
+    def help(self) -> str:
+        """The name of the line that says what it does."""
+        return f"switch_{self.name}_help" if self.valve else "switch_tool_help"
 
     @property
     def key(self) -> str:

@@ -152,7 +152,7 @@ def _function(switch: Switch) -> dict[str, Any]:
     texts = {
         code: {
             "name": speaker(language)(f"switch_{switch.name}"),
-            "description": speaker(language)(f"switch_{switch.name}_help"),
+            "description": speaker(language)(switch.help),
         }
         for code, language in LANGUAGES.items()
     }

@@ -8,7 +8,7 @@
     request      the port `Requests`: parameters read once, joined with each input; cache breakpoints, pseudonyms
     controls     what administrators and users have switched, in the parameters of a call
     tasks        how little is thought for the host's tasks
-    search       web search by OpenRouter's server tools
+    server_tools  the tools that OpenRouter runs, its web search among them, in a request
     errors       failures as errors with a line for the user
     retries      asks again before the first output, and changes what was refused
     recordings   whether exchanges are recorded, and in which folder

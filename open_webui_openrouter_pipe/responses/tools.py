@@ -17,7 +17,7 @@ ALLOWED: Final = "datetime"
 
 @dataclass(frozen=True, slots=True)
 class ServerTool:
-    """A tool; its title and help are the lines `switch_{name}` and `switch_{name}_help`.
+    """A tool; its title is the line `switch_{name}`.
 
     `parameters` are the settings that it takes, `replaces` the host's own tools for the same: they are never offered
     beside it. `private` are the parameters with which nobody keeps what it is given, None where somebody may. The
@@ -51,48 +51,23 @@ FETCH: Final = ServerTool(
     ("fetch_url",),
     {"engine": "openrouter"},
 )
-SERVER_TOOLS: Final[Mapping[str, ServerTool]] = {
-    each.name: each
-    for each in (
-        SEARCH,
-        FETCH,
-        ServerTool(
-            "datetime",
-            "<circle cx='12' cy='12' r='9'/><path d='M12 7v5l3 2'/>",
-            ("timezone",),
-            ("get_current_timestamp",),
-            {},
-        ),
-        ServerTool(
-            "image_generation",
-            "<path d='M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15 9h.01'/>",
-            ("model", "aspect_ratio"),
-            ("generate_image", "edit_image"),
-        ),
-        ServerTool(
-            "shell",
-            "<path d='M3 5h18v14H3zM7 10l3 2-3 2M12 15h4'/>",
-            replaces=("execute_code",),
-        ),
-        ServerTool(
-            "advisor",
-            "<path d='M4 5h16v11H9l-5 4zM9 9h6M9 12h4'/>",
-            ("model",),
-            asks_chat_model=True,
-        ),
-        ServerTool(
-            "subagent",
-            "<path d='M12 3v6M6 15v-3h12v3M4 15h4v5H4zM16 15h4v5h-4z'/>",
-            ("model",),
-            asks_chat_model=True,
-        ),
-        ServerTool(
-            "fusion",
-            "<path d='M4 5c8 0 8 7 8 7s0 7-8 7M20 12h-8'/>",
-            ("model",),
-        ),
-    )
-}
+_CLOCK: Final = "<circle cx='12' cy='12' r='9'/><path d='M12 7v5l3 2'/>"
+_PICTURE: Final = "<path d='M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15 9h.01'/>"
+_SCREEN: Final = "<path d='M3 5h18v14H3zM7 10l3 2-3 2M12 15h4'/>"
+_SPEECH: Final = "<path d='M4 5h16v11H9l-5 4zM9 9h6M9 12h4'/>"
+_TREE: Final = "<path d='M12 3v6M6 15v-3h12v3M4 15h4v5H4zM16 15h4v5h-4z'/>"
+_MERGE: Final = "<path d='M4 5c8 0 8 7 8 7s0 7-8 7M20 12h-8'/>"
+_ROWS: Final = (
+    SEARCH,
+    FETCH,
+    ServerTool("datetime", _CLOCK, ("timezone",), ("get_current_timestamp",), {}),
+    ServerTool("image_generation", _PICTURE, ("model", "aspect_ratio"), ("generate_image", "edit_image")),
+    ServerTool("shell", _SCREEN, (), ("execute_code",)),
+    ServerTool("advisor", _SPEECH, ("model",), asks_chat_model=True),
+    ServerTool("subagent", _TREE, ("model",), asks_chat_model=True),
+    ServerTool("fusion", _MERGE, ("model",)),
+)
+SERVER_TOOLS: Final[Mapping[str, ServerTool]] = {each.name: each for each in _ROWS}
 """By their names."""
 
 
