@@ -62,7 +62,7 @@ def test_a_kept_turn_is_what_it_would_be(name: str) -> None:
         messages = [*FIRST, *CHATS[other], *LAST]
         expected, read = read_history(messages), read_history(messages, keep=keep)
         assert read == expected
-        artifacts = {ulid(1): {"type": "web_search_call", "id": "ws_1", "status": "completed"}}
+        artifacts: Any = {ulid(1): {"type": "web_search_call", "id": "ws_1", "status": "completed"}}
         options = Options(model_id="openai/gpt-5.2")
         built = build_input(read, artifacts, options)
         assert repr(built) == repr(build_input(expected, artifacts, options))
