@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -180,3 +181,23 @@ async def test_a_long_chat_needs_no_thread_on_a_warm_worker(tmp_path: Path, stan
         cold, executor.works = executor.works, 0
         await page.ask("And then?")
     assert (cold > 0, executor.works) == (True, 0)
+
+
+async def test_requests_follow_settings_and_tools_that_change(tmp_path: Path, standin: StandIn) -> None:
+    """Within one chat, whose parameters stay the same."""
+    sent, found = Sent(answers=True), list[Any]()
+    async with PipeInProcess(tmp_path, base_url=standin.base_url, transport=sent) as pipe:
+        page, given = Page(pipe, "openai/gpt-5.2", tools=TOOLS), {**dict(pipe.valves)}
+        for effort, tools in (("low", TOOLS), ("high", TOOLS), ("high", {"look": weather}), ("low", TOOLS)):
+            pipe.valves = Pipe.Valves(**{**given, "REASONING_EFFORT": effort})
+            page._tools = tools
+            await page.ask("Go on.")
+            body = json.loads(sent.bodies[-1])
+            names = {tool["name"] for tool in body["tools"]} & {"look", "get_weather"}
+            found.append((body["reasoning"]["effort"], *names))
+    assert found == [
+        ("low", "get_weather"),
+        ("high", "get_weather"),
+        ("high", "look"),
+        ("low", "get_weather"),
+    ]

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.conversation import MAX_BYTES, KeptObjects, digest_item
+from open_webui_openrouter_pipe.conversation.conversation import (
+    MAX_BYTES,
+    KeptObjects,
+    content_digest,
+    digest_item,
+)
 from open_webui_openrouter_pipe.responses.values import Kept, once
 
 
@@ -67,4 +72,5 @@ def test_they_take_no_more_than_their_bytes() -> None:
 def test_a_kept_item_has_the_name_of_any_other() -> None:
     """Also inside of other values."""
     item = said("Hello")
+    assert content_digest([Kept(item)]) == content_digest([item])
     assert digest_item(Kept(item)).digest == digest_item(item).digest  # type: ignore[arg-type]
