@@ -100,7 +100,6 @@ class Assembly:
             downloads=self.library,
             find=self.permitted.find,
         )
-        worker.admission.settings = settings.admission
         runner = TurnRunner(
             call.messages,
             call.origin,
@@ -128,9 +127,7 @@ class Assembly:
                 worker.planner.caches.passages,
                 composer.offers_own_tools,
             ),
-            tools=ToolRuns(call.tools, worker.tool_places, settings.tool_timeout_seconds)
-            if call.tools
-            else None,
+            tools=ToolRuns(call.tools, worker.places, settings.tool_timeout_seconds) if call.tools else None,
             folded_answers=partial(worker.host.folded_answers, call),
             commands=self._commands(composer, fitter, spending),
             name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
@@ -172,6 +169,7 @@ class Assembly:
     async def _slot(self) -> AsyncGenerator[Away]:
         """A place among the requests that may run; the files that the call holds go with it."""
         user_id, is_task = self.permitted.call.user_id, self.permitted.call.task is not None
+        self.worker.admission.settings = self.permitted.settings.admission
         async with self.worker.admission.slot(user_id, is_task=is_task, show=self.channel.put) as away:
             try:
                 yield away

@@ -212,7 +212,8 @@ class Worker:
         self.encoded_files.budget.watch(self.planner.caches.facts, unit_bytes=2)
         self.encoded_files.budget.watch(self.planner.caches.passages, TERM_BYTES)
         self.admission = Admission()
-        self.tool_places = asyncio.Semaphore(MAX_WORKER_CALLS)
+        self.places = asyncio.Semaphore(MAX_WORKER_CALLS)
+        """Of calls of the host's tools that run here."""
         self.breaker = Breaker(clock=self.loop.time)
         weakref.finalize(self, _close_soon, self.loop, self.own.aclose).atexit = False
 

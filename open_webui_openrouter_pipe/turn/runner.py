@@ -456,10 +456,9 @@ class TurnRunner:
             request = replace(request, body=body)
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
-        origin, ports = self.origin, self.ports
+        origin, ports, names = self.origin, self.ports, request.host_tool_names
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
-        names = request.host_tool_names
         round_ = Round(
             ports.responses,
             self.channel,
