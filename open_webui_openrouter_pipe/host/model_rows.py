@@ -425,10 +425,10 @@ async def write_model_rows(function_id: str, models: Sequence[Model], settings: 
         await _update(row_id, fields)
     if settings.access_for == "all":
         await _set_access([row_id for row_id in by_row_id if rows.get(row_id)], grants)
-    if not (settings.sync_info or grants):
-        await _remove_empty(
-            [row_id for row_id, model in by_row_id.items() if rows.get(row_id) == RowInfo(model.name, {})]
-        )
+        if not (settings.sync_info or grants):  # otherwise an administrator may have closed a single model
+            await _remove_empty(
+                [row_id for row_id, model in by_row_id.items() if rows.get(row_id) == RowInfo(model.name, {})]
+            )
 
 
 async def _installed_switches() -> frozenset[str]:

@@ -51,7 +51,7 @@ WHOLE_DELTAS = 300
 _SETTLE_SECONDS = 0.25
 _IDLE_SECONDS = 3.0
 _HEALTH_SECONDS = 0.02
-_CALLS = 20
+_READS = 100
 MAX_IDLE_MS = 50.0
 """A second of the idle host takes less, or the machine is not fit to measure on."""
 NAP = '''
@@ -69,7 +69,7 @@ class Tools:
 FLOOR = '''"""
 title: Floor
 """
-import asyncio, json, re
+import asyncio, json, re, time
 from collections import Counter
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
@@ -86,7 +86,17 @@ class Pipe:
         text = json.dumps(body["messages"])
         if "which statements" in text:
             return json.dumps(STATEMENTS)
+        if named := re.findall(r"\\[\\[rows: (\\w+) (\\d+)\\]\\]", text):
+            return json.dumps(await self.read(named[0][0], int(named[0][1])))
         return self.write(re.findall(r"\\[\\[bench: ([^\\]]*)\\]\\]", text)[-1])
+
+    async def read(self, name, times):
+        from open_webui.models.functions import Functions
+
+        began, before = time.monotonic(), time.process_time()
+        for _ in range(times):
+            await Functions.get_function_by_id(name)
+        return [time.process_time() - before, time.monotonic() - began]
 
     async def write(self, said):
         options = dict(pair.split("=", 1) for pair in said.split())
@@ -172,7 +182,7 @@ def run_parts() -> dict[str, Any]:
 
 
 def run_source() -> dict[str, Any]:
-    """What the size of a function's source costs a call: the host reads it each time, with the function's row."""
+    """What the size of a function's source costs a call: the host reads the function's row each time, with it."""
     package = builder.part_of(builder.read_package(PACKAGE), builder.PIPE)
     comments = {
         "none": "",
@@ -194,29 +204,24 @@ def run_source() -> dict[str, Any]:
                     source = FLOOR + "".join(f"# {line}\n" for line in text.splitlines())
                     host.server.admin.api.install_function(f"floor_{name}", name, source)
                     found[name] = {**found.get(name, {}), "kilobytes": len(source) // 1000}
-                host.server.admin.api.models()
-                for name, measured in _calls(host, [*comments]).items():
+                for name, measured in _row_reads(host, [*comments]).items():
                     found[name][database] = measured
     return found
 
 
-def _calls(host: Host, names: list[str]) -> dict[str, dict[str, float]]:
-    """Milliseconds of the host's processor for a call of each function, and until it is answered; medians."""
+def _row_reads(host: Host, names: list[str]) -> dict[str, dict[str, float]]:
+    """Milliseconds of the host's processor for reading each function's row, and until it is read; medians."""
     taken = defaultdict[str, list[tuple[float, float]]](list)
-    messages = [{"role": "user", "content": directive(deltas=1)}]
-    for number in range(REPEATS + 1):
-        for name in names:
-            began, before = time.monotonic(), _processor_seconds(host.pid)
-            for _ in range(_CALLS):
-                host.server.admin.complete(f"floor_{name}", messages)
-            waited = time.monotonic() - began
-            seconds = _processor_seconds(host.pid) - before - host.idle * waited
-            if number:
-                taken[name].append((seconds * 1000 / _CALLS, waited * 1000 / _CALLS))
+    for name in names * REPEATS:
+        message = {"role": "user", "content": f"[[rows: floor_{name} {_READS}]]"}
+        answer = host.server.admin.complete(MODELS["floor"], [message])
+        taken[name].append(json.loads(answer["choices"][0]["message"]["content"]))
     return {
         name: {"processor_ms": round(median(processor), 2), "waited_ms": round(median(waited), 2)}
         for name, values in taken.items()
-        for processor, waited in [zip(*values, strict=True)]
+        for processor, waited in [
+            zip(*((a / _READS * 1000, b / _READS * 1000) for a, b in values), strict=True)
+        ]
     }
 
 

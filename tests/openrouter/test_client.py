@@ -177,6 +177,15 @@ async def test_what_goes_wrong_is_an_error_of_ours(answer: Any, events: int, fai
     assert not isinstance(body, Portions) or body.closed
 
 
+async def test_a_silence_is_limited_in_a_stream_alone() -> None:
+    """By the setting; a request without streaming has a limit for the whole of it."""
+    server = FakeServer(streamed(EVENT), httpx.Response(200, json={"output": []}))
+    await collect(server)
+    async with client_of(server) as client:
+        await client.create(BODY)
+    assert [each.extensions["timeout"]["read"] for each in server.requests] == [0.05, None]
+
+
 async def test_a_request_has_its_headers_and_its_body() -> None:
     """Headers name the application, and the body goes out compact, as UTF-8, with the stream switched on."""
     server = FakeServer(streamed(frames()))

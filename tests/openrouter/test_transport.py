@@ -312,7 +312,8 @@ async def test_one_timer_ends_the_silence_of_a_server(monkeypatch: pytest.Monkey
     await asyncio.sleep(1_000)
     began = loop.time()
     with pytest.raises(httpx.ReadTimeout):
-        await connection.read(Pace())
+        async with asyncio.timeout(1_000):
+            await connection.read(Pace())
     assert (round(loop.time() - began), connection.is_fit) == (300, False)
 
 
