@@ -375,7 +375,7 @@ def _read_plain(turn: Mapping[str, Any]) -> PlainTurn | None:
     messages = turn["messages"]
     for message in messages:
         text = message.get("content")
-        if message.get("role") not in {"user", "assistant"} or not isinstance(text, str) or not text:
+        if message.get("role") not in ("user", "assistant") or not isinstance(text, str) or not text:
             return None
         if any(map(message.get, _NOT_PLAIN)) or any(each in text for each in _MARKS) or may_hold_blocks(text):
             return None

@@ -178,11 +178,11 @@ async def test_what_goes_wrong_is_an_error_of_ours(answer: Any, events: int, fai
 
 
 async def test_a_silence_is_limited_in_a_stream_alone() -> None:
-    """By the setting; a request without streaming has a limit for the whole of it."""
-    server = FakeServer(streamed(EVENT), httpx.Response(200, json={"output": []}))
+    """By the setting; what is no stream has a limit for the whole of it."""
+    server = FakeServer(streamed(EVENT), httpx.Response(200, json={"data": []}))
     await collect(server)
     async with client_of(server) as client:
-        await client.create(BODY)
+        await client.get("/models")
     assert [each.extensions["timeout"]["read"] for each in server.requests] == [0.05, None]
 
 
