@@ -78,11 +78,13 @@ async def unavailable_database(tmp_path: Path) -> AsyncIterator[Database]:
 
     Those of a database whose opening was locked out by another stay for ever.
     """
-    earlier = threading.enumerate()
+
+    def running() -> set[threading.Thread]:
+        return {each for each in threading.enumerate() if "_connection_worker_thread" in each.name}
+
+    earlier = running()
     yield open_database(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
-    while any(
-        "_connection_worker_thread" in thread.name for thread in {*threading.enumerate()}.difference(earlier)
-    ):  # noqa: ASYNC110 - threads set no event
+    while running() - earlier:  # noqa: ASYNC110 - threads set no event
         await asyncio.sleep(0.01)
 
 
