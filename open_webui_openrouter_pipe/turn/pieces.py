@@ -12,19 +12,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from ..creation import images, speech, transcription
 from ..creation.message import Wanted
 from ..creation.speech import PieceRequest
-from ..errors import (
-    AttachmentUnavailable,
-    ConnectionFailed,
-    PipeError,
-    ProviderError,
-    RequestRejected,
-    StreamBroken,
-)
+from ..errors import AttachmentUnavailable, PipeError, ProviderError, RequestRejected
 from ..history.turn import BuiltHistory
 from ..money.audit import Bill
 from ..money.prices import dollars
@@ -38,8 +31,6 @@ from .recorder import PictureStorage, Recorder
 from .round import Answer, Round
 
 _T = TypeVar("_T")
-_OPEN: Final = (asyncio.CancelledError, ConnectionFailed, StreamBroken)
-"""After these nobody knows what was made."""
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +82,7 @@ class PieceRunner(CreationRunner):
         """Write the bill of the responses that began, each of which has a name; where none did, it costs nothing."""
         spending, told = self.spending, piece.told
         bill = replace(piece.bill, generation=names[-1] if names else "")
-        is_open = isinstance(failure, _OPEN) and getattr(failure, "down", "") != "connection"
+        is_open = failure.may_be_done if isinstance(failure, PipeError) else failure is not None
         if told and len(told) == len(names):
             spending.settle_piece(bill, piece.usage)
         elif names or is_open:

@@ -28,14 +28,7 @@ from ..creation.video import (
     stored_job,
     video_request,
 )
-from ..errors import (
-    ConnectionFailed,
-    ModelNotFound,
-    NotOpenRouter,
-    PipeError,
-    ProviderError,
-    StoreError,
-)
+from ..errors import ModelNotFound, NotOpenRouter, PipeError, ProviderError, StoreError
 from ..history.markers import item_id
 from ..money.audit import Bill
 from ..money.prices import dollars
@@ -103,16 +96,20 @@ class VideoRunner(CreationRunner):
             self.parts.start(self._follow(running, request, name))
         else:
             running = await self._begun(request, name)
-        while told := await running.told.get():
-            await self.say(said_state(told, self._now() - running.began), done=False)
+        async with self.spending.away():
+            while told := await running.told.get():
+                await self.say(said_state(told, self._now() - running.began), done=False)
         if running.error:
             raise running.error
         if not (job := running.job) or not job.end:  # the worker is closed
             raise asyncio.CancelledError
         cost = self.spending.note_piece(running.usage, self._now() - running.began)
         if job.end == "done":
-            players = [await self._player(job, index) for index in range(job.outputs)]
-            await self.show("\n\n".join(players), cost, answer)
+            try:
+                players = [await self._player(job, index) for index in range(job.outputs)]
+                await self.show("\n\n".join(players), cost, answer)
+            except ModelNotFound:
+                job = replace(job, end="expired")
         with suppress(StoreError):
             await self.ports.store.delete(self.origin.user_id, [name])
         if job.end != "done":
@@ -153,16 +150,15 @@ class VideoRunner(CreationRunner):
     async def _follow(self, running: _Running, request: VideoRequest, name: str) -> None:
         """Have a job made, unless there is one, and ask for it until its end; then write its bill."""
         spending, bill = self.spending, running.bill
+        spending.note_piece(running.usage, 0.0, if_stopped=notice("video_stopped"))
         try:
             if running.job is None:
                 running.job = await self._begin(bill, request, name)
-            spending.note_piece(running.usage, 0.0, if_stopped=notice("video_stopped"))
             await self._watch(running, running.job)
         except Exception as error:  # noqa: BLE001 - whoever waits raises it
             log.warning("a video is not followed any more: %s", error)
             running.error = error
-            may_be_made = isinstance(error, ConnectionFailed) and error.down != "connection"
-            if running.job or may_be_made:
+            if running.job or (isinstance(error, PipeError) and error.may_be_done):
                 spending.settle_piece(bill, None)
             elif spending.payer.under:
                 spending.services.ledger.release(bill)

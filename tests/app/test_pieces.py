@@ -263,6 +263,17 @@ async def test_a_refusal_costs_nothing(new_chat: NewChat, model: str, order: str
     ).state
 
 
+@pytest.mark.parametrize("model", [SPEAKER, WHISPER, EDITING])
+async def test_what_may_have_been_made_is_not_asked_for_twice(new_chat: NewChat, model: str) -> None:
+    """A server that was too slow may have gone on: the estimate counts."""
+    new_chat.standin.script("error=504", times=9)
+    answer = await new_chat(model=model).ask(heard(RECORDING) if model == WHISPER else "Hi")
+    assert answer.error
+    assert len([each for each in new_chat.standin.requests if each.method == "POST"]) == 1
+    rows = [row for row in await audit_of(new_chat.app) if row.purpose == "answer"]
+    assert [(row.estimated, row.cost > 0) for row in rows] == [(True, True)]
+
+
 async def test_the_price_is_agreed_on_before(new_chat: NewChat) -> None:
     """By the price of the list; whoever declines pays nothing."""
     asked = list[tuple[str, str]]()
