@@ -289,6 +289,12 @@ async def test_the_price_is_agreed_on_before(new_chat: NewChat) -> None:
     assert posted(new_chat.standin) == []
 
 
+async def test_what_no_endpoint_makes_is_asked_as_any_model(new_chat: NewChat) -> None:
+    """Such as a batch that a workspace's model is based on: OpenRouter says what is wrong with it."""
+    await new_chat(model="qwen/qwen3-coder:batch").ask("Hi")
+    assert {each.path for each in new_chat.standin.requests if each.method == "POST"} == {"/responses"}
+
+
 async def test_tasks_make_nothing(new_chat: NewChat) -> None:
     """A title is the host's own words."""
     for model in (SPEAKER, WHISPER, STREAMING):

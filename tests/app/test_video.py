@@ -311,7 +311,7 @@ async def test_a_stop_before_the_job_is_accepted_says_that_it_goes_on(
 async def test_whoever_waits_for_a_video_holds_nobody_up(new_chat: NewChat, app: App) -> None:
     """Its place among the requests that run is another's meanwhile."""
     chat = new_chat(MAX_REQUESTS=1)
-    chat.messages.append({"role": "user", "content": "A lighthouse. [[video: polls=9]]"})
+    chat.messages.append({"role": "user", "content": "A lighthouse. [[video: polls=200]]"})
     async with aclosing(app.answer(chat.call(), chat.settings)) as outputs:
         async for output in outputs:
             if isinstance(output, Notice) and "0:30" in output.text:
@@ -320,6 +320,7 @@ async def test_whoever_waits_for_a_video_holds_nobody_up(new_chat: NewChat, app:
         else:
             pytest.fail("nothing was said of the job")
     assert "<video>" in other.text
+    assert notice("waiting_for_place") not in other.notices
 
 
 async def test_pictures_of_the_message_go_with_it(new_chat: NewChat, standin: StandIn) -> None:
