@@ -20,7 +20,6 @@ from ..creation.speech import PieceRequest
 from ..errors import AttachmentUnavailable, PipeError, ProviderError, RequestRejected
 from ..history.turn import BuiltHistory
 from ..money.audit import Bill
-from ..money.prices import dollars
 from ..ports import AnswerCost, FileContent, Notice, RequestBody, Sketch
 from ..responses.effects import Usage, read_usage
 from ..responses.items import image_type, is_picture, picture_address
@@ -61,16 +60,12 @@ class PieceRunner(CreationRunner):
     @asynccontextmanager
     async def _billed(self, cost: float | None, *size: str) -> AsyncGenerator[_Piece]:
         """Agree on a price, None for one that is not known, and write the bill of what is sent within."""
-        spending, generations = self.spending, self.spending.generations
-        what = ", ".join((self.parts.model.name, *size))
-        piece = _Piece(await spending.begin_piece(cost, what, self.channel.put))
-        if cost is not None and self.fitter.terms.names_costs:
-            what = f"{what}, {dollars(cost)}"
-        await self.say(notice("piece_begun", what=what), done=False)
-        spending.note_piece(piece.usage, 0.0, if_stopped=notice("answer_stopped"))
+        piece, generations = _Piece(await self.agree(cost, *size)), self.spending.generations
+        self.spending.note_piece(piece.usage, 0.0, if_stopped=notice("answer_stopped"))
         named = generations.named if generations else []
         before, failure = len(named), None
         try:
+            await self.say_begun(cost, *size)
             yield piece
         except BaseException as error:
             failure = error

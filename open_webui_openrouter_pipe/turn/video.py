@@ -21,7 +21,6 @@ from ..creation.video import (
     PATH,
     Job,
     VideoRequest,
-    VideoWishes,
     read_job,
     read_stored_job,
     said_state,
@@ -83,14 +82,7 @@ class VideoRunner(CreationRunner):
 
     async def make(self, wanted: Wanted, answer: Answer) -> None:
         """Begin a job or take one up, wait for its end, and show its video."""
-        wishes = VideoWishes(
-            **{
-                name.removeprefix("video_"): value
-                for name, value in self.parts.settings.items()
-                if name.startswith("video_")
-            }
-        )
-        request = video_request(self.origin.model, self.parts.model.row, wanted, wishes)
+        request = video_request(self.origin.model, self.parts.model.row, wanted, self.parts.settings)
         name = await apart(request.body, partial(self._name, request))
         if running := await self._taken_up(name):
             self.parts.start(self._follow(running, request, name))
@@ -136,15 +128,12 @@ class VideoRunner(CreationRunner):
 
     async def _begun(self, request: VideoRequest, name: str) -> _Running:
         """A job whose price is agreed to. Raises SpendingDeclined, and SpendingLimitReached."""
-        what = ", ".join((self.parts.model.name, *request.size))
-        bill = await self.spending.begin_piece(request.cost, what, self.channel.put)
+        bill = await self.agree(request.cost, *request.size)
         running = _Running(bill, bill.created)
         self.parts.start(self._follow(running, request, name))  # at once: it ends what is held
         for line in request.lines:
             await self.say(line)
-        if request.cost is not None and self.fitter.terms.names_costs:
-            what = f"{what}, {dollars(request.cost)}"
-        await self.say(notice("piece_begun", what=what), done=False)
+        await self.say_begun(request.cost, *request.size)
         return running
 
     async def _follow(self, running: _Running, request: VideoRequest, name: str) -> None:
