@@ -248,6 +248,28 @@ async def test_a_video_counts_under_limits_from_its_beginning(new_chat: NewChat,
     assert len(begun(standin)) == 3  # the refused one among them
 
 
+async def test_a_paid_video_is_taken_up_when_it_has_used_up_the_limit(
+    new_chat: NewChat, standin: StandIn
+) -> None:
+    """Nothing else is begun."""
+    chat, text = new_chat(SPENDING_LIMITS="user: 0.3/day"), "A lighthouse. [[video: polls=9]]"
+    await stop_at(chat, text, "0:3")
+    assert "<video>" in (await chat.ask(text)).text
+    assert "used up" in ((await chat.ask("Another one.")).error or "")
+    assert len(begun(standin)) == 1
+
+
+async def test_continue_takes_a_video_up(new_chat: NewChat, standin: StandIn) -> None:
+    """The chat then ends with the answer that was stopped."""
+    chat, text = new_chat(), "A lighthouse. [[video: polls=9]]"
+    call = await stop_at(chat, text, "0:3")
+    stopped = [*call.messages, {"role": "assistant", "content": ""}]
+    again = replace(call, messages=stopped)
+    outputs = [each async for each in chat.app.answer(again, chat.settings)]
+    assert any("<video>" in getattr(each, "delta", "") for each in outputs)
+    assert len(begun(standin)) == 1
+
+
 async def test_where_a_setting_protects_nothing_is_sent(new_chat: NewChat, standin: StandIn) -> None:
     """The endpoint takes no preferences of providers; what is by default holds nobody up."""
     for name, value in {"ZDR": True, "PROVIDER_ONLY": "a", "DATA_COLLECTION": "deny"}.items():
