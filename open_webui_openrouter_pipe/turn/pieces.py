@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 from ..creation import images, speech, transcription
@@ -36,21 +37,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Piece:
-    """Its bill as it is estimated, and what of it was told."""
+    """Its bill as it is estimated, and what each response has told of it, None for nothing."""
 
     bill: Bill
-    told: list[Usage] = field(default_factory=list)
+    told: list[Usage | None] = field(default_factory=list)
 
     def note(self, wire: Mapping[str, Any]) -> None:
         """Note what a response says that it costs."""
-        usage = read_usage(wire)
-        if usage and as_number(wire.get("cost")) is not None:
-            self.told.append(usage)
+        has_cost = as_number(wire.get("cost")) is not None
+        self.told.append(read_usage(wire) if has_cost else None)
 
     @property
     def usage(self) -> Usage:
         """What it costs, as far as that is known."""
-        return reduce(Usage.plus, self.told) if self.told else Usage(cost=self.bill.cost)
+        known = [*filter(None, self.told)]
+        return reduce(Usage.plus, known) if known else Usage(cost=self.bill.cost)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -75,19 +76,22 @@ class PieceRunner(CreationRunner):
 
     def _settle(self, piece: _Piece, names: Sequence[str], failure: BaseException | None) -> None:
         """Write the bill of the responses that began, each of which has a name; where none did, it costs nothing."""
-        spending, told = self.spending, piece.told
+        spending, known = self.spending, [*filter(None, piece.told)]
         bill = replace(piece.bill, generation=names[-1] if names else "")
         is_open = failure.may_be_done if isinstance(failure, PipeError) else failure is not None
-        if told and len(told) == len(names):
+
+        def settle(usage: Usage) -> None:
+            known.append(usage)
+            if len(known) == len(names):
+                spending.settle_piece(bill, reduce(Usage.plus, known))
+
+        if known and len(known) == len(names):
             spending.settle_piece(bill, piece.usage)
         elif names or is_open:
             spending.settle_piece(bill, None)
-            if names and spending.generations:
-
-                def settle(usage: Usage) -> None:
-                    spending.settle_piece(bill, reduce(Usage.plus, told, usage))
-
-                spending.services.late.ask(spending.generations, names[-1], settle)
+            silent = [name for name, usage in zip_longest(names, piece.told) if usage is None]
+            for name in silent if spending.generations else ():
+                spending.services.late.ask(spending.generations, name, settle)
         elif spending.payer.under:
             spending.services.ledger.release(bill)
 
