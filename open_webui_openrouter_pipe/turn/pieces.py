@@ -21,7 +21,7 @@ from ..creation.speech import PieceRequest
 from ..errors import AttachmentUnavailable, PipeError, ProviderError, RequestRejected
 from ..history.turn import BuiltHistory
 from ..money.audit import Bill
-from ..ports import AnswerCost, FileContent, Notice, RequestBody, Sketch
+from ..ports import WAITED, AnswerCost, FileContent, Notice, RequestBody, Sketch
 from ..responses.effects import Usage, read_usage
 from ..responses.items import image_type, is_picture, picture_address
 from ..responses.values import as_list, as_number, as_object, decode
@@ -78,7 +78,9 @@ class PieceRunner(CreationRunner):
         """Write the bill of the responses that began, each of which has a name; where none did, it costs nothing."""
         spending, known = self.spending, [*filter(None, piece.told)]
         bill = replace(piece.bill, generation=names[-1] if names else "")
-        is_open = failure.may_be_done if isinstance(failure, PipeError) else failure is not None
+        is_open = failure is not None and WAITED not in failure.args
+        if isinstance(failure, PipeError):
+            is_open = failure.may_be_done
 
         def settle(usage: Usage) -> None:
             known.append(usage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -272,6 +272,22 @@ async def test_what_may_have_been_made_is_not_asked_for_twice(new_chat: NewChat,
     assert len([each for each in new_chat.standin.requests if each.method == "POST"]) == 1
     rows = [row for row in await audit_of(new_chat.app) if row.purpose == "answer"]
     assert [(row.estimated, row.cost > 0) for row in rows] == [(True, True)]
+
+
+@pytest.mark.parametrize("model", [SPEAKER, EDITING])
+async def test_a_stop_between_two_attempts_costs_nothing(new_chat: NewChat, model: str) -> None:
+    """What was refused until then has made nothing."""
+    new_chat.standin.script("error=429", times=9)
+    chat = new_chat(model=model)
+    chat.messages = [{"role": "user", "content": "Hi"}]
+    lines = list[str]()
+    async with aclosing(chat.app.answer(chat.call(), chat.settings)) as outputs:
+        async for output in outputs:
+            lines.append(getattr(output, "text", ""))
+            if "trying again" in lines[-1]:
+                break
+    assert "trying again" in lines[-1]
+    assert await audit_of(new_chat.app) == []
 
 
 async def test_the_price_is_agreed_on_before(new_chat: NewChat) -> None:
