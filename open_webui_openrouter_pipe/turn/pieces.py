@@ -92,8 +92,9 @@ class PieceRunner(CreationRunner):
         elif names or is_open:
             spending.settle_piece(bill, None)
             silent = [name for name, usage in zip_longest(names, piece.told) if usage is None]
-            for name in silent if spending.generations else ():
-                spending.services.late.ask(spending.generations, name, settle)
+            if generations := spending.generations:
+                for name in silent:
+                    spending.services.late.ask(generations, name, settle)
         elif spending.payer.under:
             spending.services.ledger.release(bill)
 
