@@ -133,7 +133,8 @@ class Assembly:
             name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )
         model = self.permitted.model
-        return self._creation(runner, model, client) if model and model.endpoint != "responses" else runner
+        is_made = model and model.endpoint not in {"responses", ""}
+        return self._creation(runner, model, client) if model and is_made else runner
 
     def _creation(self, runner: TurnRunner, model: Model, client: OpenRouterClient) -> TurnRunner:
         """What answers in the place of a runner by a model that another endpoint serves.
@@ -162,8 +163,13 @@ class Assembly:
             worker.host.files,
             notice("creation_restricted", name=", ".join(kept)) if kept else "",
         )
-        runners = {"speech": SpeechRunner, "transcriptions": TranscriptRunner, "images": ImageRunner}
-        return runners.get(model.endpoint, VideoRunner).of(runner, parts)
+        runners = {
+            "speech": SpeechRunner,
+            "transcriptions": TranscriptRunner,
+            "images": ImageRunner,
+            "videos": VideoRunner,
+        }
+        return runners[model.endpoint].of(runner, parts)
 
     @asynccontextmanager
     async def _slot(self) -> AsyncGenerator[Away]:

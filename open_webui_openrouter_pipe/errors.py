@@ -40,7 +40,8 @@ class PipeError(Exception):
     What `has_reference` comes from outside: line and log share a short id by which one is found by the other.
     `generation_id` is OpenRouter's name for the request, empty where it has given none. `retry_after_seconds` is how
     long the server asked to wait, or an address is left alone, None where nothing says that. `kind` is what
-    it is counted as, `down` what is left alone when it repeats.
+    it is counted as, `down` what is left alone when it repeats. After one that `may_be_done`, nobody knows whether what
+    was asked for was done, and is billed.
     """
 
     status: int = 500
@@ -49,6 +50,7 @@ class PipeError(Exception):
     has_reference: bool = False
     passes: bool = False
     down: Down = ""
+    may_be_done: bool = False
     generation_id: str = ""
 
     def __init__(
@@ -165,6 +167,7 @@ class StreamBroken(PipeError):
     kind = "connection"
     status = 502
     has_reference = True
+    may_be_done = True
 
 
 class ProviderError(PipeError):
@@ -273,6 +276,7 @@ class NotOpenRouter(ProviderUnavailable):
     """The server at the address is not OpenRouter, or it is out of order: what it sent is not an answer of the API."""
 
     down = "address"
+    may_be_done = True
 
 
 class StoreError(PipeError):

@@ -67,7 +67,13 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
     if call.task and worker.memory.declined.contains(call.user_id, call.chat_id):
         raise SpendingLimitReached(notice("task_of_declined"))
     spending, lines = settings.spending, settings.notices
-    payer = await worker.spending.admit(call.user_id, spending, is_admin=call.is_admin, zone=call.time_zone)
+    payer = await worker.spending.admit(
+        call.user_id,
+        spending,
+        is_admin=call.is_admin,
+        zone=call.time_zone,
+        may_be_paid=model is not None and model.endpoint == "videos",
+    )
     if payer.state and payer.state.is_near:
         lines = (*lines, worker.spending.limit_line("limit_near", payer.state, call.time_zone))
         settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))

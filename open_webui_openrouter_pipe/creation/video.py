@@ -25,16 +25,6 @@ _ENDED: Final = {"completed": "done", "failed": "failed", "cancelled": "cancelle
 
 
 @dataclass(frozen=True, slots=True)
-class VideoWishes:
-    """What a user has set: `seconds` is 0, and a text is "auto", where that is left to us."""
-
-    seconds: int = 0
-    resolution: str = "auto"
-    aspect_ratio: str = "auto"
-    sound: str = "auto"
-
-
-@dataclass(frozen=True, slots=True)
 class VideoRequest:
     """The body, what it costs in dollars by the list (None where that is not said), and lines about what is not as set.
 
@@ -47,30 +37,29 @@ class VideoRequest:
     lines: tuple[str, ...]
 
 
-def video_request(model_id: str, row: Mapping[str, Any], wanted: Wanted, wishes: VideoWishes) -> VideoRequest:
-    """Return the request of a video by a model with this row of the catalogue."""
+def video_request(
+    model_id: str, row: Mapping[str, Any], wanted: Wanted, wishes: Mapping[str, Any]
+) -> VideoRequest:
+    """Return the request of a video by a model with this row of the catalogue, by the user's valves."""
     lines: list[str] = []
 
-    def nearest(key: str, valve: str, wish: Any, size: Callable[[Any], float], usual: float) -> Any:
+    def nearest(key: str, valve: str, size: Callable[[Any], float], usual: float = 0) -> Any:
         """What the model offers that is nearest to the wish, or to what is usual; the wish where it names nothing."""
-        offered = [each for each in as_list(row.get(key)) if size(each)]
-        is_left = wish in {0, "auto"}
-        if is_left and not (offered and usual):
-            return None
-        if not offered or wish in offered:
+        offered, wish = [each for each in as_list(row.get(key)) if size(each)], wishes.get(valve)
+        if not offered or wish in offered or not (wish or usual):
             return wish
-        aim = usual if is_left else size(wish)
+        aim = size(wish) if wish else usual
         used = min(offered, key=lambda each: (abs(size(each) - aim), size(each)))
-        if not is_left:
-            lines.append(notice("video_other", name=valve, asked=str(wish), used=str(used)))
+        if wish:
+            lines.append(notice("video_other", name=valve.upper(), asked=str(wish), used=str(used)))
         return used
 
-    seconds = nearest("supported_durations", "VIDEO_SECONDS", wishes.seconds, _count, USUAL_SECONDS)
-    resolution = nearest("supported_resolutions", "VIDEO_RESOLUTION", wishes.resolution, _height, USUAL_LINES)
-    shape = nearest("supported_aspect_ratios", "VIDEO_ASPECT_RATIO", wishes.aspect_ratio, _ratio, 0)
-    sound = row.get("generate_audio")
-    has_sound = sound is True and wishes.sound != "off"
-    if sound is False and wishes.sound == "on":
+    seconds = nearest("supported_durations", "video_seconds", _count, USUAL_SECONDS)
+    resolution = nearest("supported_resolutions", "video_resolution", _height, USUAL_LINES)
+    shape = nearest("supported_aspect_ratios", "video_aspect_ratio", _ratio)
+    sound, wished = row.get("generate_audio"), wishes.get("video_sound")
+    has_sound = sound is True and wished != "off"
+    if sound is False and wished == "on":
         lines.append(notice("video_other", name="VIDEO_SOUND", asked="on", used="off"))
     body = {
         "model": model_id,

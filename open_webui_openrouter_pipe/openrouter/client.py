@@ -155,7 +155,7 @@ class OpenRouterClient:
         response = await await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
         generation = _generation(response) or "unnamed"
         _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
-        if response.status_code == httpx.codes.OK:
+        if response.status_code in {httpx.codes.OK, httpx.codes.ACCEPTED}:  # a job is accepted
             if request.method == "POST":
                 self.named.append(_generation(response))
             return response
@@ -291,7 +291,7 @@ async def await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T
             return await response
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
         silent = ConnectionFailed(notice("no_response", seconds=limit_seconds))
-        silent.down = "address"
+        silent.down, silent.may_be_done = "address", True
         raise silent from None  # a library's variables hold the headers, and with them the key
     except httpx.PoolTimeout:  # all connections are in use: no fault of the address
         raise TooBusy(notice("queue_slow", seconds=_CONNECT_TIMEOUT_SECONDS)) from None
@@ -301,7 +301,7 @@ async def await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T
         is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError)
         name = "connection_reset" if is_there else "unreachable"
         failed = ConnectionFailed(notice(name), detail=redact(repr(error)))
-        failed.passes, failed.down = True, "" if is_there else "connection"
+        failed.passes, failed.down, failed.may_be_done = True, "" if is_there else "connection", is_there
         raise failed from None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import httpx
 
-from ..errors import AttachmentUnavailable, ConnectionFailed, PipeError
+from ..errors import AttachmentUnavailable, PipeError
 from ..ports import Event, FileContent, RequestBody, Room, Show
 from ..responses.failure import read_failure
 from ..words.lines import notice
@@ -90,9 +90,7 @@ class Creations:
                     response = await self.client.open(path, attempts.body)
                 break
             except PipeError as error:
-                # without headers nobody knows whether it was made
-                is_open = isinstance(error, ConnectionFailed) and error.down != "connection"
-                if is_open or not attempts.may_pass(error):
+                if error.may_be_done or not attempts.may_pass(error):
                     raise
             await attempts.prepare()
         try:

@@ -158,7 +158,7 @@ def to_error(
         retry_after_seconds=wait_seconds,
     )
     error.passes = rule.passes if failure.retryable is None else failure.retryable
-    error.remedy = rule.remedy
+    error.remedy, error.may_be_done = rule.remedy, rule.notice == "provider_slow"
     if failure.status and failure.status < 500:
         error.down = ""
     _add_particulars(error, rule, failure)

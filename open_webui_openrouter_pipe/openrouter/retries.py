@@ -107,11 +107,7 @@ class RetryingResponses:
                     async with aclosing(_joined(beginning, events)) as joined:
                         yield joined
                     return
-            try:
-                await attempts.prepare()
-            except CancelledError as stopped:
-                stopped.args = (WAITED,)
-                raise
+            await attempts.prepare()
 
     def explain(self, failure: Failure) -> PipeError:
         """Turn a failure inside a stream into an error."""
@@ -156,7 +152,15 @@ class Attempts:
         return True
 
     async def prepare(self) -> None:
-        """Wait as planned, and count that down; a wait that is hardly noticed is not shown."""
+        """Wait as planned; a cancellation says so."""
+        try:
+            await self._wait()
+        except CancelledError as stopped:
+            stopped.args = (WAITED,)
+            raise
+
+    async def _wait(self) -> None:
+        """Wait, and count that down; a wait that is hardly noticed is not shown."""
         remaining_seconds = self.wait_seconds
         if self.show is None or remaining_seconds < SHOWN_FROM_SECONDS:
             await sleep(remaining_seconds)

@@ -244,10 +244,19 @@ class SpendingServices:
     turns: ContentCache[AnswerCost] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_CHATS))
     """By message."""
 
-    async def admit(self, user_id: str, settings: SpendingSettings, *, is_admin: bool, zone: str) -> Payer:
+    async def admit(
+        self,
+        user_id: str,
+        settings: SpendingSettings,
+        *,
+        is_admin: bool,
+        zone: str,
+        may_be_paid: bool = False,
+    ) -> Payer:
         """Return who pays, and the limit that is nearest.
 
-        Raises SpendingLimitReached when a limit is reached, or cannot be read or checked.
+        Raises SpendingLimitReached when a limit cannot be read or checked, or is reached, unless what is asked for
+        `may_be_paid` already: then its hold is refused where it is not.
         """
         limits = settings.limits
         if settings.own_key:
@@ -262,7 +271,7 @@ class SpendingServices:
             raise SpendingLimitReached(notice("limits_unreadable", part=part))
         under = limits_of(user_id, groups, limits, is_admin=is_admin)
         state = await self.nearest(under)
-        if state and state.is_reached:
+        if state and state.is_reached and not may_be_paid:
             raise SpendingLimitReached(self.limit_line("limit_reached", state, zone))
         return Payer(accounts_of(user_id, groups, limits), under, state)
 

@@ -17,6 +17,8 @@ from ..errors import AttachmentUnavailable, ConfigurationError
 from ..history.reading import History
 from ..history.steady import SteadyPrompt
 from ..history.turn import BuiltHistory
+from ..money.audit import Bill
+from ..money.prices import dollars
 from ..ports import (
     AnswerCost,
     CreationService,
@@ -101,6 +103,17 @@ class CreationRunner(TurnRunner):
         """Show a line; one that is not done is a wait, and the channel adds nothing to it."""
         self.channel.waiting_line = None
         await self.channel.put(Notice(line, done=done))
+
+    async def agree(self, cost: float | None, *size: str) -> Bill:
+        """Agree on a price, None for one that is not known, and return its bill, whose hold the caller ends."""
+        what = ", ".join((self.parts.model.name, *size))
+        return await self.spending.begin_piece(cost, what, self.channel.put)
+
+    async def say_begun(self, cost: float | None, *size: str) -> None:
+        """Say what is made, and for how much."""
+        price = [dollars(cost)] if cost is not None and self.fitter.terms.names_costs else []
+        what = ", ".join((self.parts.model.name, *size, *price))
+        await self.say(notice("piece_begun", what=what), done=False)
 
     async def keep(self, file: FileContent) -> str:
         """Store a file that was made, once, and return its path at the host. Raises AttachmentUnavailable."""

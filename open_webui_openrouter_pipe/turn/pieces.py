@@ -12,23 +12,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from typing import Any, Final, TypeVar
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 from ..creation import images, speech, transcription
 from ..creation.message import Wanted
 from ..creation.speech import PieceRequest
-from ..errors import (
-    AttachmentUnavailable,
-    ConnectionFailed,
-    PipeError,
-    ProviderError,
-    RequestRejected,
-    StreamBroken,
-)
+from ..errors import AttachmentUnavailable, PipeError, ProviderError, RequestRejected
 from ..history.turn import BuiltHistory
 from ..money.audit import Bill
-from ..money.prices import dollars
-from ..ports import AnswerCost, FileContent, Notice, RequestBody, Sketch
+from ..ports import WAITED, AnswerCost, FileContent, Notice, RequestBody, Sketch
 from ..responses.effects import Usage, read_usage
 from ..responses.items import image_type, is_picture, picture_address
 from ..responses.values import as_list, as_number, as_object, decode
@@ -38,29 +31,27 @@ from .recorder import PictureStorage, Recorder
 from .round import Answer, Round
 
 _T = TypeVar("_T")
-_OPEN: Final = (asyncio.CancelledError, ConnectionFailed, StreamBroken)
-"""After these nobody knows what was made."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Piece:
-    """Its bill as it is estimated, and what of it was told."""
+    """Its bill as it is estimated, and what each response has told of it, None for nothing."""
 
     bill: Bill
-    told: list[Usage] = field(default_factory=list)
+    told: list[Usage | None] = field(default_factory=list)
 
     def note(self, wire: Mapping[str, Any]) -> None:
         """Note what a response says that it costs."""
-        usage = read_usage(wire)
-        if usage and as_number(wire.get("cost")) is not None:
-            self.told.append(usage)
+        has_cost = as_number(wire.get("cost")) is not None
+        self.told.append(read_usage(wire) if has_cost else None)
 
     @property
     def usage(self) -> Usage:
         """What it costs, as far as that is known."""
-        return reduce(Usage.plus, self.told) if self.told else Usage(cost=self.bill.cost)
+        known = [*filter(None, self.told)]
+        return reduce(Usage.plus, known) if known else Usage(cost=self.bill.cost)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -70,16 +61,12 @@ class PieceRunner(CreationRunner):
     @asynccontextmanager
     async def _billed(self, cost: float | None, *size: str) -> AsyncGenerator[_Piece]:
         """Agree on a price, None for one that is not known, and write the bill of what is sent within."""
-        spending, generations = self.spending, self.spending.generations
-        what = ", ".join((self.parts.model.name, *size))
-        piece = _Piece(await spending.begin_piece(cost, what, self.channel.put))
-        if cost is not None and self.fitter.terms.names_costs:
-            what = f"{what}, {dollars(cost)}"
-        await self.say(notice("piece_begun", what=what), done=False)
-        spending.note_piece(piece.usage, 0.0, if_stopped=notice("answer_stopped"))
+        piece, generations = _Piece(await self.agree(cost, *size)), self.spending.generations
+        self.spending.note_piece(piece.usage, 0.0, if_stopped=notice("answer_stopped"))
         named = generations.named if generations else []
         before, failure = len(named), None
         try:
+            await self.say_begun(cost, *size)
             yield piece
         except BaseException as error:
             failure = error
@@ -89,19 +76,25 @@ class PieceRunner(CreationRunner):
 
     def _settle(self, piece: _Piece, names: Sequence[str], failure: BaseException | None) -> None:
         """Write the bill of the responses that began, each of which has a name; where none did, it costs nothing."""
-        spending, told = self.spending, piece.told
+        spending, known = self.spending, [*filter(None, piece.told)]
         bill = replace(piece.bill, generation=names[-1] if names else "")
-        is_open = isinstance(failure, _OPEN) and getattr(failure, "down", "") != "connection"
-        if told and len(told) == len(names):
+        is_open = failure is not None and WAITED not in failure.args
+        if isinstance(failure, PipeError):
+            is_open = failure.may_be_done
+
+        def settle(usage: Usage) -> None:
+            known.append(usage)
+            if len(known) == len(names):
+                spending.settle_piece(bill, reduce(Usage.plus, known))
+
+        if known and len(known) == len(names):
             spending.settle_piece(bill, piece.usage)
         elif names or is_open:
             spending.settle_piece(bill, None)
-            if names and spending.generations:
-
-                def settle(usage: Usage) -> None:
-                    spending.settle_piece(bill, reduce(Usage.plus, told, usage))
-
-                spending.services.late.ask(spending.generations, names[-1], settle)
+            silent = [name for name, usage in zip_longest(names, piece.told) if usage is None]
+            if generations := spending.generations:
+                for name in silent:
+                    spending.services.late.ask(generations, name, settle)
         elif spending.payer.under:
             spending.services.ledger.release(bill)
 

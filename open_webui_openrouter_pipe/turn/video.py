@@ -21,21 +21,13 @@ from ..creation.video import (
     PATH,
     Job,
     VideoRequest,
-    VideoWishes,
     read_job,
     read_stored_job,
     said_state,
     stored_job,
     video_request,
 )
-from ..errors import (
-    ConnectionFailed,
-    ModelNotFound,
-    NotOpenRouter,
-    PipeError,
-    ProviderError,
-    StoreError,
-)
+from ..errors import ModelNotFound, NotOpenRouter, PipeError, ProviderError, StoreError
 from ..history.markers import item_id
 from ..money.audit import Bill
 from ..money.prices import dollars
@@ -90,29 +82,26 @@ class VideoRunner(CreationRunner):
 
     async def make(self, wanted: Wanted, answer: Answer) -> None:
         """Begin a job or take one up, wait for its end, and show its video."""
-        wishes = VideoWishes(
-            **{
-                name.removeprefix("video_"): value
-                for name, value in self.parts.settings.items()
-                if name.startswith("video_")
-            }
-        )
-        request = video_request(self.origin.model, self.parts.model.row, wanted, wishes)
+        request = video_request(self.origin.model, self.parts.model.row, wanted, self.parts.settings)
         name = await apart(request.body, partial(self._name, request))
         if running := await self._taken_up(name):
             self.parts.start(self._follow(running, request, name))
         else:
             running = await self._begun(request, name)
-        while told := await running.told.get():
-            await self.say(said_state(told, self._now() - running.began), done=False)
+        async with self.spending.away():
+            while told := await running.told.get():
+                await self.say(said_state(told, self._now() - running.began), done=False)
         if running.error:
             raise running.error
         if not (job := running.job) or not job.end:  # the worker is closed
             raise asyncio.CancelledError
         cost = self.spending.note_piece(running.usage, self._now() - running.began)
         if job.end == "done":
-            players = [await self._player(job, index) for index in range(job.outputs)]
-            await self.show("\n\n".join(players), cost, answer)
+            try:
+                players = [await self._player(job, index) for index in range(job.outputs)]
+                await self.show("\n\n".join(players), cost, answer)
+            except ModelNotFound:
+                job = replace(job, end="expired")
         with suppress(StoreError):
             await self.ports.store.delete(self.origin.user_id, [name])
         if job.end != "done":
@@ -139,30 +128,26 @@ class VideoRunner(CreationRunner):
 
     async def _begun(self, request: VideoRequest, name: str) -> _Running:
         """A job whose price is agreed to. Raises SpendingDeclined, and SpendingLimitReached."""
-        what = ", ".join((self.parts.model.name, *request.size))
-        bill = await self.spending.begin_piece(request.cost, what, self.channel.put)
+        bill = await self.agree(request.cost, *request.size)
         running = _Running(bill, bill.created)
         self.parts.start(self._follow(running, request, name))  # at once: it ends what is held
         for line in request.lines:
             await self.say(line)
-        if request.cost is not None and self.fitter.terms.names_costs:
-            what = f"{what}, {dollars(request.cost)}"
-        await self.say(notice("piece_begun", what=what), done=False)
+        await self.say_begun(request.cost, *request.size)
         return running
 
     async def _follow(self, running: _Running, request: VideoRequest, name: str) -> None:
         """Have a job made, unless there is one, and ask for it until its end; then write its bill."""
         spending, bill = self.spending, running.bill
+        spending.note_piece(running.usage, 0.0, if_stopped=notice("video_stopped"))
         try:
             if running.job is None:
                 running.job = await self._begin(bill, request, name)
-            spending.note_piece(running.usage, 0.0, if_stopped=notice("video_stopped"))
             await self._watch(running, running.job)
         except Exception as error:  # noqa: BLE001 - whoever waits raises it
             log.warning("a video is not followed any more: %s", error)
             running.error = error
-            may_be_made = isinstance(error, ConnectionFailed) and error.down != "connection"
-            if running.job or may_be_made:
+            if running.job or (isinstance(error, PipeError) and error.may_be_done):
                 spending.settle_piece(bill, None)
             elif spending.payer.under:
                 spending.services.ledger.release(bill)

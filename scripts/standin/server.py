@@ -219,7 +219,7 @@ def _video_models(_service: Service, _request: Request, _record: RecordedRequest
 def _begin_video(service: Service, request: Request, record: RecordedRequest) -> Response:
     _authorize(request)
     job = videos.begin(service, record, str(request.base_url).rstrip("/") + API)
-    return JSONResponse(job.wire(), headers={"x-generation-id": job.id})
+    return JSONResponse(job.wire(), 202, {"x-generation-id": job.id})
 
 
 def _video(service: Service, request: Request, record: RecordedRequest) -> Response:

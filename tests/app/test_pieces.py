@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -263,6 +263,33 @@ async def test_a_refusal_costs_nothing(new_chat: NewChat, model: str, order: str
     ).state
 
 
+@pytest.mark.parametrize("model", [SPEAKER, WHISPER, EDITING])
+async def test_what_may_have_been_made_is_not_asked_for_twice(new_chat: NewChat, model: str) -> None:
+    """A server that was too slow may have gone on: the estimate counts."""
+    new_chat.standin.script("error=504", times=9)
+    answer = await new_chat(model=model).ask(heard(RECORDING) if model == WHISPER else "Hi")
+    assert answer.error
+    assert len([each for each in new_chat.standin.requests if each.method == "POST"]) == 1
+    rows = [row for row in await audit_of(new_chat.app) if row.purpose == "answer"]
+    assert [(row.estimated, row.cost > 0) for row in rows] == [(True, True)]
+
+
+@pytest.mark.parametrize("model", [SPEAKER, EDITING])
+async def test_a_stop_between_two_attempts_costs_nothing(new_chat: NewChat, model: str) -> None:
+    """What was refused until then has made nothing."""
+    new_chat.standin.script("error=429", times=9)
+    chat = new_chat(model=model)
+    chat.messages = [{"role": "user", "content": "Hi"}]
+    lines = list[str]()
+    async with aclosing(chat.app.answer(chat.call(), chat.settings)) as outputs:
+        async for output in outputs:
+            lines.append(getattr(output, "text", ""))
+            if "trying again" in lines[-1]:
+                break
+    assert "trying again" in lines[-1]
+    assert await audit_of(new_chat.app) == []
+
+
 async def test_the_price_is_agreed_on_before(new_chat: NewChat) -> None:
     """By the price of the list; whoever declines pays nothing."""
     asked = list[tuple[str, str]]()
@@ -276,6 +303,12 @@ async def test_the_price_is_agreed_on_before(new_chat: NewChat) -> None:
         assert "did not agree" in ((await chat.ask("A red square")).error or "")
     assert [title for title, _ in asked] == ["Send this for about $0.00014?", "Send this for about $0.03?"]
     assert posted(new_chat.standin) == []
+
+
+async def test_what_no_endpoint_makes_is_asked_as_any_model(new_chat: NewChat) -> None:
+    """Such as a batch that a workspace's model is based on: OpenRouter says what is wrong with it."""
+    await new_chat(model="qwen/qwen3-coder:batch").ask("Hi")
+    assert {each.path for each in new_chat.standin.requests if each.method == "POST"} == {"/responses"}
 
 
 async def test_tasks_make_nothing(new_chat: NewChat) -> None:

@@ -248,6 +248,28 @@ async def test_a_video_counts_under_limits_from_its_beginning(new_chat: NewChat,
     assert len(begun(standin)) == 3  # the refused one among them
 
 
+async def test_a_paid_video_is_taken_up_when_it_has_used_up_the_limit(
+    new_chat: NewChat, standin: StandIn
+) -> None:
+    """Nothing else is begun."""
+    chat, text = new_chat(SPENDING_LIMITS="user: 0.3/day"), "A lighthouse. [[video: polls=9]]"
+    await stop_at(chat, text, "0:3")
+    assert "<video>" in (await chat.ask(text)).text
+    assert "used up" in ((await chat.ask("Another one.")).error or "")
+    assert len(begun(standin)) == 1
+
+
+async def test_continue_takes_a_video_up(new_chat: NewChat, standin: StandIn) -> None:
+    """The chat then ends with the answer that was stopped."""
+    chat, text = new_chat(), "A lighthouse. [[video: polls=9]]"
+    call = await stop_at(chat, text, "0:3")
+    stopped = [*call.messages, {"role": "assistant", "content": ""}]
+    again = replace(call, messages=stopped)
+    outputs = [each async for each in chat.app.answer(again, chat.settings)]
+    assert any("<video>" in getattr(each, "delta", "") for each in outputs)
+    assert len(begun(standin)) == 1
+
+
 async def test_where_a_setting_protects_nothing_is_sent(new_chat: NewChat, standin: StandIn) -> None:
     """The endpoint takes no preferences of providers; what is by default holds nobody up."""
     for name, value in {"ZDR": True, "PROVIDER_ONLY": "a", "DATA_COLLECTION": "deny"}.items():
@@ -265,7 +287,7 @@ async def test_what_cannot_be_fetched_is_shown_where_it_is(new_chat: NewChat, ne
     lost = await new_chat().ask("A lighthouse. [[video: polls=1 content=404]]")
     assert linked.text == "<video>\nhttps://10.0.0.1/film.mp4\n</video>"
     assert without.text.startswith("<video>\n/api/v1/files/")
-    assert "Video content not available" in (lost.error or "")
+    assert "The video is not available any more. The bill is $0.40" in (lost.error or "")
     assert network.hosts == {"127.0.0.1"}
 
 
@@ -283,6 +305,44 @@ async def test_a_job_of_which_nothing_is_heard_can_be_looked_for_again(
     again(chat)
     assert "<video>" in (await chat.ask(text)).text
     assert (len(begun(standin)), await costs_of(app)) == (1, [(0.4, False)])
+
+
+async def test_what_was_never_sent_costs_nothing(
+    new_chat: NewChat, standin: StandIn, app: App, network: Network
+) -> None:
+    """Neither where OpenRouter is not reached, nor while it is left alone for that."""
+    chat = new_chat(RETRY_SECONDS=0)
+    await app.models(chat.settings)
+    network.broken = "/videos"
+    errors = [(await chat.ask(f"A lighthouse, {at}.")).error or "" for at in range(6)]
+    assert "The next try is in" in errors[-1]
+    assert (begun(standin), await costs_of(app)) == ([], [])
+
+
+async def test_a_stop_before_the_job_is_accepted_says_that_it_goes_on(
+    new_chat: NewChat, app: App, network: Network
+) -> None:
+    """What was agreed to is sent whether or not somebody waits for it."""
+    chat = new_chat()
+    call = await stop_at(chat, "A lighthouse.", "Begun")
+    told = app.cost_of(call)
+    assert told is not None
+    assert told.if_stopped == notice("video_stopped")
+
+
+async def test_whoever_waits_for_a_video_holds_nobody_up(new_chat: NewChat, app: App) -> None:
+    """Its place among the requests that run is another's meanwhile."""
+    chat = new_chat(MAX_REQUESTS=1)
+    chat.messages.append({"role": "user", "content": "A lighthouse. [[video: polls=200]]"})
+    async with aclosing(app.answer(chat.call(), chat.settings)) as outputs:
+        async for output in outputs:
+            if isinstance(output, Notice) and "0:30" in output.text:
+                other = await new_chat(MAX_REQUESTS=1).ask("A ship. [[video: polls=1]]")
+                break
+        else:
+            pytest.fail("nothing was said of the job")
+    assert "<video>" in other.text
+    assert notice("waiting_for_place") not in other.notices
 
 
 async def test_pictures_of_the_message_go_with_it(new_chat: NewChat, standin: StandIn) -> None:

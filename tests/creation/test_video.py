@@ -9,7 +9,6 @@ import pytest
 
 from open_webui_openrouter_pipe.creation.message import Wanted, read_wanted
 from open_webui_openrouter_pipe.creation.video import (
-    VideoWishes,
     read_job,
     video_cost,
     video_request,
@@ -33,7 +32,7 @@ def test_what_is_set_becomes_what_the_model_offers(
 ) -> None:
     """A table, in which pictures stand by what they are and where they are."""
     wanted = Wanted("A film.", tuple(f"data:{number}" for number in range(1, pictures + 1)))
-    made = video_request("a/m", row, wanted, VideoWishes(**wishes))
+    made = video_request("a/m", row, wanted, {f"video_{name}": value for name, value in wishes.items()})
     body = dict(made.body)
     for name in ("frame_images", "input_references"):
         for part in body.get(name, ()):
@@ -48,7 +47,7 @@ def test_what_is_set_becomes_what_the_model_offers(
 
 def test_what_is_made_is_named_before() -> None:
     """With as much as is known of it."""
-    sizes = [video_request("a/m", row, Wanted("x"), VideoWishes()).size for row in (USUAL, {})]
+    sizes = [video_request("a/m", row, Wanted("x"), {}).size for row in (USUAL, {})]
     assert sizes == [("4 s", "720p"), ()]
 
 
