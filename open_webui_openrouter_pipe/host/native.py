@@ -456,12 +456,13 @@ class NativeWriter:
 
     def _answered(self, effect: ToolAnswered) -> list[HostEvent]:
         """The output of a call, and that itself where it is not shown."""
+        is_shown = self.running.pop(effect.call["call_id"], None)
+        begun = {} if is_shown else _begin(effect.call, self._new_id()) or {}
         output = {**_output_of(effect.call, effect.output, self._new_id()), **effect.shown}
-        if self.running.pop(output["call_id"], None):
+        if is_shown:
             items = enumerate(self.items)
             at = next(at for at, item in items if item.get("call_id") == output["call_id"])
             return [*self._replace(at, {**self.items[at], "status": output["status"]}), self._add(output)]
-        begun = _begin(effect.call, self._new_id()) or {}
         call = {**begun, "status": "completed", "arguments": effect.call["arguments"] or "{}"}
         return [self._add(call), self._add(output)]
 

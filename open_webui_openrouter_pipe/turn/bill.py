@@ -725,8 +725,12 @@ class Spending:
 
 def _with_usage(bill: Bill, sent: LastRequest | None, usage: Usage) -> Bill:
     """Return the bill of a request of which so much was used, by the list of prices; without `sent` sizes alone."""
-    sizes = usage.input_tokens, usage.cached_tokens, usage.output_tokens
-    bill = replace(bill, input_tokens=sizes[0], cached_tokens=sizes[1], output_tokens=sizes[2])
+    bill = replace(
+        bill,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+    )
     if sent is None:
         return bill
     cost = sent.cost_of(usage, sent.sent_seconds)
