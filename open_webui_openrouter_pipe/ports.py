@@ -387,10 +387,12 @@ class Requests(Protocol):
         *,
         omitted_tools: Collection[str] = (),
         thinks: bool = True,
+        spent: Callable[[], float] = lambda: 0.0,
     ) -> Request:
         """Build it from the input and all else that the host asked for, but for the tools of these names.
 
-        `marks` is None when nothing is cached. A model that is not to think does so where it cannot be told.
+        `marks` is None when nothing is cached. A model that is not to think does so where it cannot be told. `spent`
+        returns how many dollars the answer has cost so far: less is left for OpenRouter's tools.
         """
 
     def build_summary_request(

@@ -71,7 +71,7 @@ from ..ports import (
 )
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
-from ..responses.tools import PREFIX, SEARCH
+from ..responses.tools import PREFIX, SEARCH, most_tool_dollars
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..threads import apart
 from ..words.lines import notice
@@ -127,14 +127,12 @@ Ask: TypeAlias = Callable[[str, str], Awaitable[bool | None]]
 class CostCeiling:
     """What bounds a request's cost: the models that may answer, first the one that is asked, and all offered ones.
 
-    Of a model that the catalogue does not have, there is None. `searches` is how often the web may be searched,
-    `tool_dollars` what OpenRouter's tools may cost.
+    Of a model that the catalogue does not have, there is None. `searches` is how often the web may be searched.
     """
 
     models: Sequence[Model | None] = ()
     offered: Sequence[Model] = ()
     searches: int = 0
-    tool_dollars: float = 0.0
 
     def highest_cost(self, body: RequestBody, input_tokens: int, *, seconds: float) -> float:
         """Return the most that a request may cost: nothing cached, a long answer, every search.
@@ -166,7 +164,7 @@ class CostCeiling:
             + self.searches * (prices.search or 0.0)
         )
         is_dearer = body.get("service_tier") in _DEARER_TIERS
-        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0) + self.tool_dollars
+        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0) + most_tool_dollars(body)
 
     def output_tokens(self, reasoning: Mapping[str, Any], limit_dollars: float) -> int | None:
         """Return how long an answer may be under a limit; None for any length.
@@ -457,6 +455,11 @@ class Spending:
             return sent
         rule = CacheRule.of(row.id, row.prices, long=sent.rule.is_kept_long)
         return replace(sent, prices=row.prices, rule=rule)
+
+    def spent_dollars(self) -> float:
+        """Return what the answer has cost before the request that is sent next."""
+        so_far = self.services.turns.get(self._key)
+        return so_far.usage.cost if so_far else 0.0
 
     def cost_so_far(self, answer: Answer, usage: Usage | None) -> AnswerCost:
         """Return what the whole answer has cost, with a request that has used so much and ends now.

@@ -444,6 +444,7 @@ class TurnRunner:
             plan.marks,
             omitted_tools=plan.absent_tools,
             thinks=how.thinks,
+            spent=self.spending.spent_dollars,
         )
         request = await apart(items, compose, found=item_digest)
         if how.in_words:

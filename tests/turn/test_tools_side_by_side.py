@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.host.native import INTERRUPTED
+from open_webui_openrouter_pipe.host.switches import CHOSEN
 from open_webui_openrouter_pipe.ports import Output, RequestOrigin, ToolAnswered
 from open_webui_openrouter_pipe.turn.bill import answer_key
 from open_webui_openrouter_pipe.turn.own_tools import (
@@ -376,6 +377,30 @@ async def test_only_so_many_rounds_of_a_turn_run_here(tmp_path: Path) -> None:
         answer = await page.ask("What?")
     assert (answer.error, answer.text) == (None, "Done.")
     assert len(page.run_by_host) == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dollars", [0.02, 0.01])
+async def test_all_rounds_of_an_answer_share_its_dollars_for_openrouters_tools(
+    tmp_path: Path, standin: StandIn, mode: str, dollars: float
+) -> None:
+    """Whoever runs the host's tools between them; with nothing left, only those of the host are offered."""
+    valves = {"SERVER_TOOLS": "advisor", "SERVER_TOOL_DOLLARS": dollars}
+    async with opened(tmp_path, standin, mode, {"look": look}, **valves) as page:
+        page.parameters = {CHOSEN: {"advisor": "on"}}
+        standin.script(f"[[standin: tool=advisor]] {called('look')}")
+        assert (await page.ask("Which one?")).error is None
+        assert page.run_by_host == (["look"] if mode == "host" else [])
+    first, second = standin.responses
+    assert first.usage
+    left = dollars - first.usage["cost"]
+    stops = [each.body.get("stop_server_tools_when", [{}])[0] for each in (first, second)]
+    kept = {"type": "max_cost", "max_cost_in_dollars": pytest.approx(left, abs=1e-6)} if left > 0 else {}
+    assert stops == [{"type": "max_cost", "max_cost_in_dollars": dollars}, kept]
+    assert ["openrouter:advisor" in [each["type"] for each in body["tools"]] for body in bodies(standin)] == [
+        True,
+        left > 0,
+    ]
 
 
 # --- stop ---
