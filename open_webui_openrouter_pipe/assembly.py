@@ -290,7 +290,9 @@ class Assembly:
             pauses = await self.worker.host.chat_pauses(call)
             switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
         if call.in_chat and switched.server_tools.tools:
-            switched = replace(switched, server_tools=replace(switched.server_tools, time_zone=call.time_zone))
+            switched = replace(
+                switched, server_tools=replace(switched.server_tools, time_zone=call.time_zone)
+            )
         named = call.user_id, call.chat_id, call.message_id if switched.identity == "trace" else ""
         limit = permitted.payer.limit_dollars, bool(permitted.payer.under)
         asked = call.model_id, call.task, call.in_chat, call.host_search, switched.cache_lifetime

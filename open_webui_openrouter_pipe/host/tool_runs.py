@@ -145,5 +145,5 @@ def _complaints(tool: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[s
         return
     for error in errors:
         is_scalar = isinstance(error.instance, str | int | float) and not isinstance(error.instance, bool)
-        if error.validator != "type" or not is_scalar or is_mcp:
+        if error.validator not in {"type", "anyOf"} or not is_scalar or is_mcp:
             yield f"{error.json_path}: {error.message}"

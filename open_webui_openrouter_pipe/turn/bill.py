@@ -474,6 +474,7 @@ class Spending:
         has_failed = isinstance(answer.end, ResponseFailed) and answer.usage is not None
         total = paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
         usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
+        tools = _tools_of(answer, usage) if usage.tool_cost else ()
         since = earlier.waits_since or answer.began_seconds or now
         return AnswerCost(
             earlier.usage.plus(usage),
@@ -481,7 +482,7 @@ class Spending:
             earlier.seconds + now - since,
             (*earlier.others, answer.served.other_model),
             usage,
-            (*earlier.tools, *([(_tools_of(answer), usage.tool_cost)] if usage.tool_cost else ())),
+            (*earlier.tools, *([(tools, usage.tool_cost)] if tools else ())),
             now if answer.has_calls else None,
         )
 
@@ -735,11 +736,12 @@ def _with_usage(bill: Bill, sent: LastRequest | None, usage: Usage) -> Bill:
     )
 
 
-def _tools_of(answer: Answer) -> tuple[str, ...]:
-    """The names of OpenRouter's tools that a response has called."""
+def _tools_of(answer: Answer, usage: Usage) -> tuple[str, ...]:
+    """The names of OpenRouter's tools that a response has called; a plugin searches without an item of its own."""
     items: tuple[Item, ...] = answer.end.items if isinstance(answer.end, ResponseFinished) else ()
     kinds = [SEARCH.type if item["type"] == "web_search_call" else item["type"] for item in items]
-    return tuple(dict.fromkeys(kind.removeprefix(PREFIX) for kind in kinds if kind.startswith(PREFIX)))
+    names = dict.fromkeys(kind.removeprefix(PREFIX) for kind in kinds if kind.startswith(PREFIX))
+    return tuple(names or ([SEARCH.name] if usage.searches else ()))
 
 
 def answer_key(origin: RequestOrigin) -> bytes:

@@ -75,6 +75,10 @@ class ToolRuns:
         try:
             async with asyncio.timeout(self.limit_seconds):
                 return await self.tools.run(call)
+        except asyncio.CancelledError:  # that of a tool's own connection stops no answer
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            text = TOOL_FAILED
         except TimeoutError:
             text = TIMED_OUT.format(self.limit_seconds)
         except Exception:  # the answer goes on without

@@ -73,6 +73,7 @@ SCHEMA = {
         "city": {"type": "string", "minLength": 2},
         "days": {"type": "integer", "maximum": 9},
         "unit": {"enum": ["C", "F"]},
+        "hours": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
     },
     "required": ["city"],
 }
@@ -85,6 +86,8 @@ SCHEMA = {
         ('{"city": "Rome"}', "", SCHEMA, ""),
         ('{"city": "Rome", "days": null, "more": {}}', "", SCHEMA, ""),
         ('{"city": 12, "days": "3"}', "", SCHEMA, ""),
+        ('{"city": "Rome", "hours": "3"}', "", SCHEMA, ""),
+        ('{"city": "Rome", "hours": [3]}', "", SCHEMA, "$.hours: [3] is not valid under any"),
         ("", "", SCHEMA, "$: 'city' is a required property"),
         ('{"city": null}', "", SCHEMA, "$.city: None is not of type 'string'"),
         ('{"city": "x"}', "", SCHEMA, "$.city: 'x' is too short"),

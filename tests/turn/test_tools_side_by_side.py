@@ -241,6 +241,19 @@ async def test_a_tool_has_so_much_time(tmp_path: Path, standin: StandIn) -> None
     assert statuses == {"hang": "failed", "look": "completed"}
 
 
+async def test_a_tool_whose_own_connection_was_cancelled_has_failed(tmp_path: Path, standin: StandIn) -> None:
+    """The answer goes on: nobody has stopped it."""
+
+    async def drop(city: str = "") -> str:
+        raise asyncio.CancelledError
+
+    async with opened(tmp_path, standin, "pipe", {"drop": drop, "look": look}) as page:
+        answer = await page.ask(f"{called('drop', 'look')} What?")
+    assert answer.error is None
+    said = [item["output"] for item in outputs(bodies(standin)[-1]["input"])]
+    assert said == [TOOL_FAILED, "It rains in Paris."]
+
+
 async def test_what_the_host_itself_raises_is_no_end(tmp_path: Path, standin: StandIn) -> None:
     """Such as by a result of a kind that it does not know."""
     middleware = FakeMiddleware()
