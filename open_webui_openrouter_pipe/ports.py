@@ -528,6 +528,10 @@ class ToolAnswered:
 class HostTools(Protocol):
     """The host's own tools, as one call of the host may use them."""
 
+    @property
+    def most_rounds(self) -> int | None:
+        """How many responses of an answer may call tools, None for any number."""
+
     def can_run(self, calls: Sequence[FunctionCall]) -> bool:
         """Return whether all of these can run here: none of them needs what the host alone can do."""
 

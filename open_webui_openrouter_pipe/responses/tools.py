@@ -77,8 +77,8 @@ SERVER_TOOLS: Final[Mapping[str, ServerTool]] = {each.name: each for each in _RO
 
 
 def most_tool_dollars(body: Mapping[str, Any]) -> float:
-    """Return how many dollars the tools of a request may cost: 0 where nothing says that."""
-    stops = map(as_object, as_list(body.get(STOPS)))
+    """Return how many dollars the tools of a request may cost: 0 where nothing says that, or it may call none."""
+    stops = [] if body.get("tool_choice") == "none" else map(as_object, as_list(body.get(STOPS)))
     return max((as_number(each.get(MAX_COST)) or 0.0 for each in stops), default=0.0)
 
 

@@ -52,6 +52,11 @@ class ToolRuns:
     places: asyncio.Semaphore
     limit_seconds: float
 
+    def may_run(self, rounds: int) -> bool:
+        """Return whether those of one more response may run here, after so many rounds of the turn."""
+        most = self.tools.most_rounds
+        return rounds <= (MAX_TOOL_ROUNDS if most is None else min(most, MAX_TOOL_ROUNDS))
+
     async def run(
         self, calls: Sequence[FunctionCall], put: Callable[[Output], Awaitable[None]]
     ) -> Mapping[str, ToolAnswered]:

@@ -43,7 +43,7 @@ from .channel import OutputChannel
 from .commands import CommandRunner
 from .fit import Fitter
 from .memory import Memory
-from .own_tools import MAX_TOOL_ROUNDS, RecallTool, ToolRuns
+from .own_tools import RecallTool, ToolRuns
 from .recorder import Persistence, PictureStorage, Recorder
 from .remedies import (
     Sending,
@@ -451,7 +451,8 @@ class TurnRunner:
             said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
-        tools = self.tools if len(conversation.turns[-1].rounds) <= MAX_TOOL_ROUNDS else None
+        rounds = len(conversation.turns[-1].rounds)
+        tools = self.tools if self.tools and self.tools.may_run(rounds) else None
         if not how.with_tools:
             body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
             request = replace(request, body=body)

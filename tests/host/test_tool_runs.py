@@ -128,6 +128,14 @@ async def test_arguments_that_do_not_fit_are_said_to_the_model(
     assert len(str(answered.output)) <= 1_000
 
 
+@pytest.mark.parametrize(("of_agent", "most"), [({}, 256), ({"max_tool_call_iterations": 5}, 5)])
+def test_the_limit_of_rounds_is_the_hosts(of_agent: dict[str, int], most: int) -> None:
+    """For all, unless the request is one of its agents'."""
+    host = SimpleNamespace(CHAT_RESPONSE_MAX_TOOL_CALL_ITERATIONS=256)
+    request = SimpleNamespace(state=SimpleNamespace(**of_agent))
+    assert HostToolRunner(host, {}, request, {}, [], say_nothing).most_rounds == most
+
+
 async def say_nothing(_: Any) -> None:
     pass
 

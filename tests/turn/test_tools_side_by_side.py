@@ -383,9 +383,14 @@ async def test_a_call_runs_once_whatever_becomes_of_the_next_request(tmp_path: P
     assert len({item["call_id"] for item in calls}) == len(outputs(router.inputs[-1])) == 3
 
 
-async def test_only_so_many_rounds_of_a_turn_run_here(tmp_path: Path) -> None:
-    """The host, which has a limit of its own, runs the others."""
-    rounds = [stream(call(call_id=f"call_{at}")) for at in range(MAX_TOOL_ROUNDS + 2)]
+@pytest.mark.parametrize("most", [None, 2, 1_000])
+async def test_only_so_many_rounds_of_a_turn_run_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None
+) -> None:
+    """The host, which has a limit of its own, runs the others; no more run here than it would run."""
+    monkeypatch.setattr(FakeMiddleware, "CHAT_RESPONSE_MAX_TOOL_CALL_ITERATIONS", most, raising=False)
+    runs_here = 2 if most == 2 else MAX_TOOL_ROUNDS
+    rounds = [stream(call(call_id=f"call_{at}")) for at in range(runs_here + 2)]
     async with tool_pipe(tmp_path, Router(*rounds, stream(message("Done.")))) as page:
         answer = await page.ask("What?")
     assert (answer.error, answer.text) == (None, "Done.")
