@@ -192,6 +192,8 @@ async def test_calls_run_at_once_and_are_shown_as_they_end(tmp_path: Path, stand
 class Counted:
     """Tools that note which of them run, and end when they may."""
 
+    most_rounds: int | None = None
+
     def __init__(self) -> None:
         self.running, self.ran = list[str](), list[str]()
         self.may_end = asyncio.Event()
