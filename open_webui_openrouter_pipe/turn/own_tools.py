@@ -52,10 +52,10 @@ class ToolRuns:
     places: asyncio.Semaphore
     limit_seconds: float
 
-    def may_run(self, rounds: int) -> bool:
-        """Return whether those of one more response may run here, after so many rounds of the turn."""
+    def after(self, rounds: int) -> ToolRuns | None:
+        """Return what runs those of one more response, after so many rounds of the turn; None where the host does."""
         most = self.tools.most_rounds
-        return rounds <= (MAX_TOOL_ROUNDS if most is None else min(most, MAX_TOOL_ROUNDS))
+        return self if rounds <= min(MAX_TOOL_ROUNDS, MAX_TOOL_ROUNDS if most is None else most) else None
 
     async def run(
         self, calls: Sequence[FunctionCall], put: Callable[[Output], Awaitable[None]]
