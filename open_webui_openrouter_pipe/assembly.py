@@ -34,7 +34,7 @@ from .openrouter.controls import cheapest_lifetime
 from .openrouter.recordings import Recording
 from .openrouter.request import Composer, identity_parameters
 from .openrouter.retries import RetryingResponses
-from .openrouter.server_tools import ServerToolSettings, with_server_tools
+from .openrouter.server_tools import with_server_tools
 from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
@@ -45,7 +45,7 @@ from .responses.values import Kept, as_object
 from .store.artifacts import RunningReasoning
 from .threads import apart
 from .turn.admission import Away
-from .turn.bill import CostCeiling, Spending, answer_key
+from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
 from .turn.fit import Fitter, FitTerms
@@ -263,7 +263,7 @@ class Assembly:
             self.permitted.model,
             call.ask if call.in_chat else None,
             call.time_zone,
-            CostCeiling(models, self.permitted.offered, composer.most_searches, composer.most_tool_dollars),
+            CostCeiling(models, self.permitted.offered, composer.most_searches),
             find=self.permitted.find,
             generations=generations,
             purpose="task" if call.task else "answer",
@@ -296,7 +296,9 @@ class Assembly:
             pauses = await self.worker.host.chat_pauses(call)
             switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
         if call.in_chat and switched.server_tools.tools:
-            switched = replace(switched, server_tools=self._left_for(switched.server_tools))
+            switched = replace(
+                switched, server_tools=replace(switched.server_tools, time_zone=call.time_zone)
+            )
         named = call.user_id, call.chat_id, call.message_id if switched.identity == "trace" else ""
         limit = permitted.payer.limit_dollars, bool(permitted.payer.under)
         asked = call.model_id, call.task, call.in_chat, call.host_search, switched.cache_lifetime
@@ -344,14 +346,6 @@ class Assembly:
         if self.permitted.payer.under:  # tools say nothing of it, and take long to read
             parameters = {**parameters, **self._output_limit(compose({**parameters, "tools": None}))}
         return compose(parameters, own_tools=own_tools)
-
-    def _left_for(self, tools: ServerToolSettings) -> ServerToolSettings:
-        """The settings of OpenRouter's tools, with what the rounds of the answer so far have left for them."""
-        call = self.permitted.call
-        so_far = self.worker.spending.turns.get(answer_key(call.origin))
-        left = tools.max_dollars - (so_far.usage.cost if so_far else 0.0)
-        on = tools.tools if left > 0 else {}
-        return replace(tools, tools=on, max_dollars=round(left, 6), time_zone=call.time_zone)
 
     def _output_limit(self, composer: Composer) -> Mapping[str, Any]:
         """Return how long answers may be under a limit, so that the most that is held is true; none where it is set."""

@@ -387,10 +387,12 @@ class Requests(Protocol):
         *,
         omitted_tools: Collection[str] = (),
         thinks: bool = True,
+        spent: Callable[[], float] = lambda: 0.0,
     ) -> Request:
         """Build it from the input and all else that the host asked for, but for the tools of these names.
 
-        `marks` is None when nothing is cached. A model that is not to think does so where it cannot be told.
+        `marks` is None when nothing is cached. A model that is not to think does so where it cannot be told. `spent`
+        returns how many dollars the answer has cost so far: less is left for OpenRouter's tools.
         """
 
     def build_summary_request(
@@ -525,6 +527,10 @@ class ToolAnswered:
 
 class HostTools(Protocol):
     """The host's own tools, as one call of the host may use them."""
+
+    @property
+    def most_rounds(self) -> int | None:
+        """How many responses of an answer may call tools, None for any number."""
 
     def can_run(self, calls: Sequence[FunctionCall]) -> bool:
         """Return whether all of these can run here: none of them needs what the host alone can do."""

@@ -49,6 +49,13 @@ class HostToolRunner:
     messages: Sequence[Mapping[str, Any]]
     emit: Callable[[dict[str, Any]], Awaitable[None]]
 
+    @property
+    def most_rounds(self) -> int | None:
+        """How many responses of an answer may call tools, None for any number: a limit of its agents, or of all."""
+        of_all = getattr(self.host, "CHAT_RESPONSE_MAX_TOOL_CALL_ITERATIONS", None)
+        most: int | None = getattr(getattr(self.request, "state", None), "max_tool_call_iterations", of_all)
+        return most
+
     def can_run(self, calls: Sequence[FunctionCall]) -> bool:
         """Return whether all of these can run here: none of them needs what the host alone can do."""
         asked = as_object(self.metadata.get("params")).get("tool_approval_mode", "full") != "full"
@@ -145,5 +152,5 @@ def _complaints(tool: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[s
         return
     for error in errors:
         is_scalar = isinstance(error.instance, str | int | float) and not isinstance(error.instance, bool)
-        if error.validator != "type" or not is_scalar or is_mcp:
+        if error.validator not in {"type", "anyOf"} or not is_scalar or is_mcp:
             yield f"{error.json_path}: {error.message}"

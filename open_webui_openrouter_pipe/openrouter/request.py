@@ -11,7 +11,7 @@ Sources: OpenRouter's `prompt_cache_breakpoint` on `input_text` parts; Anthropic
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
@@ -23,9 +23,10 @@ from ..money.prices import needs_breakpoints
 from ..planning.plan import CacheMarks
 from ..ports import Model, Request, RequestBody, RequestOrigin
 from ..responses.items import Item, is_function_call, is_message
+from ..responses.tools import STOPS
 from ..responses.values import as_list, as_object, wire_name
 from .fields import BEFORE_TOOLS, PARAMETERS, read_parameters, read_tools
-from .server_tools import STOPS, has_to_search, most_searches, most_tool_dollars
+from .server_tools import has_to_search, most_searches, with_dollars_left
 
 NAME_CHARACTERS: Final = 48
 """Of what stands for a chat, a user or a message; OpenAI takes at most 64 as `prompt_cache_key`."""
@@ -168,9 +169,7 @@ class Composer:
         """How much the model thinks, as each request says it."""
         self.most_searches = most_searches(body, model_id)
         """How often each request may search the web."""
-        self.most_tool_dollars = most_tool_dollars(body) if STOPS in body else 0.0
-        """What OpenRouter's tools may cost in each request, as far as that is limited."""
-        self.has_added_input = "plugins" in body or self.most_searches > 0 or self.most_tool_dollars > 0
+        self.has_added_input = "plugins" in body or self.most_searches > 0 or STOPS in body
         """Whether OpenRouter adds to the input, and bills that, too: by plugins, or by its tools."""
 
     def build(
@@ -180,6 +179,7 @@ class Composer:
         *,
         omitted_tools: Collection[str] = (),
         thinks: bool = True,
+        spent: Callable[[], float] = lambda: 0.0,
     ) -> Request:
         """Join the parameters with an input; what is omitted cannot be the choice."""
         body = self._with_input(self._request.body, items, marks)
@@ -190,6 +190,8 @@ class Composer:
             body["reasoning"] = {"effort": "none"}
         if not has_to_search(body.get("tool_choice"), items):
             del body["tool_choice"]
+        if STOPS in body:
+            body = with_dollars_left(body, spent())
         return replace(self._request, body=_without_tools(body, omitted_tools))
 
     def build_summary_request(

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from ..history.artifacts import ANTHROPIC, model_family
 from ..ports import SEARCH_VARIANT, Model
 from ..responses.items import Item
-from ..responses.tools import FETCH, PREFIX, SEARCH, SERVER_TOOLS, ServerTool
+from ..responses.tools import FETCH, MAX_COST, PREFIX, SEARCH, SERVER_TOOLS, STOPS, ServerTool
 from ..responses.values import as_count, as_list, as_number, as_object, as_text
 
 SearchMode = Literal["off", "auto", "on"]
@@ -26,9 +26,6 @@ _MUST_SEARCH: Final[Mapping[str, Any]] = {
     "mode": "required",
     "tools": [{"type": SEARCH.type}],
 }
-STOPS: Final = "stop_server_tools_when"
-"""The field of a request that says when these tools are called no more."""
-_MAX_COST: Final = "max_cost_in_dollars"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ def with_server_tools(
         changed["tool_choice"] = dict(_MUST_SEARCH)
     if any(each.name in settings.tools for each in added) and not parameters.get(STOPS):
         changed[STOPS] = [
-            {"type": "max_cost", _MAX_COST: settings.max_dollars},
+            {"type": "max_cost", MAX_COST: settings.max_dollars},
             {"type": "step_count_is", "step_count": settings.max_steps},
         ]
     return {**parameters, **changed}
@@ -137,10 +134,20 @@ def _parameters(tool: ServerTool, settings: ServerToolSettings, model_id: str) -
     return {**{name: known[name] for name in tool.parameters if known[name]}, **(private or {})}
 
 
-def most_tool_dollars(parameters: Mapping[str, Any]) -> float:
-    """Return how many dollars the tools of a request may cost: 0 where nothing says that."""
-    stops = map(as_object, as_list(parameters.get(STOPS)))
-    return max((as_number(each.get(_MAX_COST)) or 0.0 for each in stops), default=0.0)
+def with_dollars_left(body: dict[str, Any], spent_dollars: float) -> dict[str, Any]:
+    """Return a body whose stops count what its answer has cost; without OpenRouter's tools where nothing is left."""
+    stops = [
+        {**stop, MAX_COST: round(most - spent_dollars, 6)}
+        if (most := as_number(stop.get(MAX_COST))) is not None
+        else stop
+        for stop in map(as_object, as_list(body[STOPS]))
+    ]
+    if all(stop.get(MAX_COST, 1) > 0 for stop in stops):
+        return {**body, STOPS: stops}
+    dropped = {STOPS, "tools", *(["tool_choice"] if body.get("tool_choice") == _MUST_SEARCH else [])}
+    tools = [each for each in body.get("tools", ()) if not as_text(each.get("type")).startswith(PREFIX)]
+    left = {name: value for name, value in body.items() if name not in dropped}
+    return {**left, **({"tools": tools} if tools else {})}
 
 
 def may_search(settings: ServerToolSettings, model: Model | None) -> bool:

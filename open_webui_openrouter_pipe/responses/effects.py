@@ -286,7 +286,7 @@ def read_usage(wire: Any, *, is_byok: bool = False) -> Usage | None:
     tool_cost = as_number(paid.get("server_tool_cost"))
     if tools and tool_cost is None and not is_byok:
         parts = [as_number(paid.get(f"upstream_inference_{name}_cost")) for name in ("input", "output")]
-        tool_cost = 0.0 if None in parts else cost - sum(filter(None, parts))
+        tool_cost = 0.0 if None in parts else round(cost - sum(filter(None, parts)), 9)
     return Usage(
         input_tokens=as_count(wire.get("input_tokens")) or 0,
         cached_tokens=as_count(given.get("cached_tokens")) or 0,

@@ -9,8 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .values import as_list, as_number, as_object
+
 PREFIX: Final = "openrouter:"
 """How the types of these tools and of their items begin."""
+STOPS: Final = "stop_server_tools_when"
+"""The field of a request that says when these tools are called no more."""
+MAX_COST: Final = "max_cost_in_dollars"
 ALLOWED: Final = "datetime"
 """Those that users may switch on by default: what costs nothing, and keeps nothing."""
 
@@ -69,6 +74,12 @@ _ROWS: Final = (
 )
 SERVER_TOOLS: Final[Mapping[str, ServerTool]] = {each.name: each for each in _ROWS}
 """By their names."""
+
+
+def most_tool_dollars(body: Mapping[str, Any]) -> float:
+    """Return how many dollars the tools of a request may cost: 0 where nothing says that, or it may call none."""
+    stops = [] if body.get("tool_choice") == "none" else map(as_object, as_list(body.get(STOPS)))
+    return max((as_number(each.get(MAX_COST)) or 0.0 for each in stops), default=0.0)
 
 
 def read_allowed(valve: str) -> dict[str, str]:

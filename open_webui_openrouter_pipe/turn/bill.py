@@ -71,7 +71,7 @@ from ..ports import (
 )
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
-from ..responses.tools import PREFIX, SEARCH
+from ..responses.tools import PREFIX, SEARCH, most_tool_dollars
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..threads import apart
 from ..words.lines import notice
@@ -127,14 +127,12 @@ Ask: TypeAlias = Callable[[str, str], Awaitable[bool | None]]
 class CostCeiling:
     """What bounds a request's cost: the models that may answer, first the one that is asked, and all offered ones.
 
-    Of a model that the catalogue does not have, there is None. `searches` is how often the web may be searched,
-    `tool_dollars` what OpenRouter's tools may cost.
+    Of a model that the catalogue does not have, there is None. `searches` is how often the web may be searched.
     """
 
     models: Sequence[Model | None] = ()
     offered: Sequence[Model] = ()
     searches: int = 0
-    tool_dollars: float = 0.0
 
     def highest_cost(self, body: RequestBody, input_tokens: int, *, seconds: float) -> float:
         """Return the most that a request may cost: nothing cached, a long answer, every search.
@@ -166,7 +164,7 @@ class CostCeiling:
             + self.searches * (prices.search or 0.0)
         )
         is_dearer = body.get("service_tier") in _DEARER_TIERS
-        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0) + self.tool_dollars
+        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0) + most_tool_dollars(body)
 
     def output_tokens(self, reasoning: Mapping[str, Any], limit_dollars: float) -> int | None:
         """Return how long an answer may be under a limit; None for any length.
@@ -467,6 +465,11 @@ class Spending:
         rule = CacheRule.of(row.id, row.prices, long=sent.rule.is_kept_long)
         return replace(sent, prices=row.prices, rule=rule)
 
+    def spent_dollars(self) -> float:
+        """Return what the answer has cost before the request that is sent next."""
+        so_far = self.services.turns.get(self._key)
+        return so_far.usage.cost if so_far else 0.0
+
     def cost_so_far(self, answer: Answer, usage: Usage | None) -> AnswerCost:
         """Return what the whole answer has cost, with a request that has used so much and ends now.
 
@@ -480,6 +483,7 @@ class Spending:
         has_failed = isinstance(answer.end, ResponseFailed) and answer.usage is not None
         total = paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
         usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
+        tools = _tools_of(answer, usage) if usage.tool_cost else ()
         since = earlier.waits_since or answer.began_seconds or now
         return AnswerCost(
             earlier.usage.plus(usage),
@@ -487,7 +491,7 @@ class Spending:
             earlier.seconds + now - since,
             (*earlier.others, answer.served.other_model),
             usage,
-            (*earlier.tools, *([(_tools_of(answer), usage.tool_cost)] if usage.tool_cost else ())),
+            (*earlier.tools, *([(tools, usage.tool_cost)] if tools else ())),
             now if answer.has_calls else None,
         )
 
@@ -745,11 +749,12 @@ def _with_usage(bill: Bill, sent: LastRequest | None, usage: Usage) -> Bill:
     )
 
 
-def _tools_of(answer: Answer) -> tuple[str, ...]:
-    """The names of OpenRouter's tools that a response has called."""
+def _tools_of(answer: Answer, usage: Usage) -> tuple[str, ...]:
+    """The names of OpenRouter's tools that a response has called; a plugin searches without an item of its own."""
     items: tuple[Item, ...] = answer.end.items if isinstance(answer.end, ResponseFinished) else ()
     kinds = [SEARCH.type if item["type"] == "web_search_call" else item["type"] for item in items]
-    return tuple(dict.fromkeys(kind.removeprefix(PREFIX) for kind in kinds if kind.startswith(PREFIX)))
+    names = dict.fromkeys(kind.removeprefix(PREFIX) for kind in kinds if kind.startswith(PREFIX))
+    return tuple(names or ([SEARCH.name] if usage.searches else ()))
 
 
 def answer_key(origin: RequestOrigin) -> bytes:

@@ -52,6 +52,11 @@ class ToolRuns:
     places: asyncio.Semaphore
     limit_seconds: float
 
+    def after(self, rounds: int) -> ToolRuns | None:
+        """Return what runs those of one more response, after so many rounds of the turn; None where the host does."""
+        most = self.tools.most_rounds
+        return self if rounds <= min(MAX_TOOL_ROUNDS, MAX_TOOL_ROUNDS if most is None else most) else None
+
     async def run(
         self, calls: Sequence[FunctionCall], put: Callable[[Output], Awaitable[None]]
     ) -> Mapping[str, ToolAnswered]:
@@ -75,6 +80,10 @@ class ToolRuns:
         try:
             async with asyncio.timeout(self.limit_seconds):
                 return await self.tools.run(call)
+        except asyncio.CancelledError:  # that of a tool's own connection stops no answer
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            text = TOOL_FAILED
         except TimeoutError:
             text = TIMED_OUT.format(self.limit_seconds)
         except Exception:  # the answer goes on without

@@ -356,7 +356,7 @@ class Round:
             for answered in await self.own.answered() if self.own.held else ():
                 answer.shown = True
                 await self.channel.put(answered)
-            if calls and self.tools and not self.own.held and self.tools.tools.can_run(calls):
+            if calls and self.tools and self.tools.tools.can_run(calls):
                 answer.to_run = calls
             has_answers = answer.to_run or all(call["call_id"] in self.own.answers for call in calls)
             answer.goes_on = bool(calls and has_answers)

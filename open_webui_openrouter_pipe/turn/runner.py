@@ -43,7 +43,7 @@ from .channel import OutputChannel
 from .commands import CommandRunner
 from .fit import Fitter
 from .memory import Memory
-from .own_tools import MAX_TOOL_ROUNDS, RecallTool, ToolRuns
+from .own_tools import RecallTool, ToolRuns
 from .recorder import Persistence, PictureStorage, Recorder
 from .remedies import (
     Sending,
@@ -69,6 +69,7 @@ _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
 """Without vowels, so that they make no words."""
 _REFERENCE_LETTERS: Final = 6
 
+_OF_TOOLS: Final = ("tools", "tool_choice")
 log = logging.getLogger(__name__)
 
 
@@ -444,16 +445,16 @@ class TurnRunner:
             plan.marks,
             omitted_tools=plan.absent_tools,
             thinks=how.thinks,
+            spent=self.spending.spent_dollars,
         )
         request = await apart(items, compose, found=item_digest)
         if how.in_words:
             said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
-        tools = self.tools if len(conversation.turns[-1].rounds) <= MAX_TOOL_ROUNDS else None
+        tools = self.tools and self.tools.after(len(conversation.turns[-1].rounds))
         if not how.with_tools:
-            body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
-            request = replace(request, body=body)
+            request = replace(request, body={k: v for k, v in request.body.items() if k not in _OF_TOOLS})
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
         origin, ports, names = self.origin, self.ports, request.host_tool_names

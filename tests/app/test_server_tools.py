@@ -14,6 +14,7 @@ from scripts.harness.page import Page, PipeInProcess
 from scripts.standin.output import ADVICE_DOLLARS
 from tests.app.chat import sent
 from tests.app.test_served import usage
+from tests.turn.pipe import Router, message, open_pipe, stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -136,6 +137,20 @@ async def test_tools_are_named_with_what_they_have_cost(pipe: Pipe, standin: Sta
     assert usage(answer)["cost"] > float(ADVICE_DOLLARS)
     (line,) = (answer := await page.ask("[[standin: tool=datetime]] And now?")).notices
     assert (" · " in line, "tools" in usage(answer)) == (False, False)
+
+
+@pytest.mark.parametrize(("searches", "said"), [(1, "Web search $0.007"), (0, None)])
+async def test_a_search_of_a_plugin_is_named_too(tmp_path: Path, searches: int, said: str | None) -> None:
+    """It has no item; what nothing names has no part of its own."""
+    parts = {"upstream_inference_input_cost": 0.0006, "upstream_inference_output_cost": 0.000037}
+    counts = {"web_search_requests": searches, "tool_calls_executed": 1}
+    sizes = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}
+    bill = {**sizes, "cost": 0.007637, "cost_details": parts, "server_tool_use_details": counts}
+    router = Router(stream(message("Found."), usage=bill))
+    async with open_pipe(tmp_path, router, COST_LINE="cost") as pipe:
+        answer = await Page(pipe, router.model).ask("What is new?")
+    assert usage(answer).get("tools") == said
+    assert [" · " in line for line in answer.notices] == [said is not None]
 
 
 @pytest.mark.parametrize("dollars", [0.02, 0.01])

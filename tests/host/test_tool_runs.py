@@ -73,6 +73,7 @@ SCHEMA = {
         "city": {"type": "string", "minLength": 2},
         "days": {"type": "integer", "maximum": 9},
         "unit": {"enum": ["C", "F"]},
+        "hours": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
     },
     "required": ["city"],
 }
@@ -85,6 +86,8 @@ SCHEMA = {
         ('{"city": "Rome"}', "", SCHEMA, ""),
         ('{"city": "Rome", "days": null, "more": {}}', "", SCHEMA, ""),
         ('{"city": 12, "days": "3"}', "", SCHEMA, ""),
+        ('{"city": "Rome", "hours": "3"}', "", SCHEMA, ""),
+        ('{"city": "Rome", "hours": [3]}', "", SCHEMA, "$.hours: [3] is not valid under any"),
         ("", "", SCHEMA, "$: 'city' is a required property"),
         ('{"city": null}', "", SCHEMA, "$.city: None is not of type 'string'"),
         ('{"city": "x"}', "", SCHEMA, "$.city: 'x' is too short"),
@@ -123,6 +126,14 @@ async def test_arguments_that_do_not_fit_are_said_to_the_model(
     assert (complaint in str(answered.output), bool(ran)) == (True, not complaint)
     assert answered.shown["status"] == ("failed" if complaint else "completed")
     assert len(str(answered.output)) <= 1_000
+
+
+@pytest.mark.parametrize(("of_agent", "most"), [({}, 256), ({"max_tool_call_iterations": 5}, 5)])
+def test_the_limit_of_rounds_is_the_hosts(of_agent: dict[str, int], most: int) -> None:
+    """For all, unless the request is one of its agents'."""
+    host = SimpleNamespace(CHAT_RESPONSE_MAX_TOOL_CALL_ITERATIONS=256)
+    request = SimpleNamespace(state=SimpleNamespace(**of_agent))
+    assert HostToolRunner(host, {}, request, {}, [], say_nothing).most_rounds == most
 
 
 async def say_nothing(_: Any) -> None:

@@ -24,8 +24,8 @@ from open_webui_openrouter_pipe.openrouter.request import identity_parameters
 from open_webui_openrouter_pipe.openrouter.server_tools import (
     ServerToolSettings,
     most_searches,
-    most_tool_dollars,
     search_mode,
+    with_dollars_left,
     with_server_tools,
 )
 from open_webui_openrouter_pipe.openrouter.tasks import task_parameters
@@ -34,6 +34,7 @@ from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
+from open_webui_openrouter_pipe.responses.tools import most_tool_dollars
 from open_webui_openrouter_pipe.words.lines import for_admins
 from tests.openrouter.test_catalog import DATA
 from tests.openrouter.test_controls import CHEAP_READS, PRICED, SIZE, permitted
@@ -266,6 +267,7 @@ OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
     ),
     "searches of a request": most_searches,
     "dollars of tools": most_tool_dollars,
+    "dollars left": with_dollars_left,
     "lifetimes": lambda minutes: ", ".join(
         {controls.cheapest_lifetime([60.0 * each for each in minutes], model) for model in (PRICED, None)}
     ),

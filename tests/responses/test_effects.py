@@ -19,6 +19,8 @@ from tests.support.rows import rows
 
 PARTS = {"upstream_inference_input_cost": 0.0006, "upstream_inference_output_cost": 0.000037}
 """What a recorded bill of 0.007637 dollars names for tokens; the rest was for a search."""
+UNEVEN = {"upstream_inference_input_cost": 0.0045, "upstream_inference_output_cost": 0.0072}
+"""Their sum as a float is a little less than 0.0117."""
 CASES = Path(__file__).with_name("frames.txt")
 
 
@@ -116,6 +118,14 @@ def test_usage_is_read() -> None:
         ),
         ({"server_tool_use_details": {"tool_calls_executed": 1}, "cost_details": PARTS, "is_byok": True}, 0),
         ({"server_tool_use_details": {"tool_calls_executed": 1}}, 0),
+        (
+            {
+                "cost": 0.0117,
+                "server_tool_use_details": {"tool_calls_executed": 1},
+                "cost_details": UNEVEN,
+            },
+            0,
+        ),
         ({"cost_details": PARTS}, 0),
     ],
 )
@@ -123,7 +133,7 @@ def test_what_tools_have_cost_is_read(wire: dict[str, object], dollars: float) -
     """As the bill says it, or what is not for tokens; without the parts of a bill, or on another's key, nothing."""
     usage = read_usage({"cost": 0.007637, **wire})
     assert usage
-    assert usage.tool_cost == pytest.approx(dollars)
+    assert usage.tool_cost == round(dollars, 9)
 
 
 def test_what_a_usage_says_beside_text_is_read() -> None:

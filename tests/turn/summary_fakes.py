@@ -100,6 +100,7 @@ class FakeRequests:
         *,
         omitted_tools: Collection[str] = (),
         thinks: bool = True,
+        spent: Callable[[], float] = lambda: 0.0,
     ) -> Request:
         """Return the items alone, and that the model is not to think."""
         reasoning = {} if thinks else {"reasoning": {"effort": "none"}}

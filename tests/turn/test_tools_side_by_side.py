@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.host.native import INTERRUPTED
+from open_webui_openrouter_pipe.host.switches import CHOSEN
 from open_webui_openrouter_pipe.ports import Output, RequestOrigin, ToolAnswered
 from open_webui_openrouter_pipe.turn.bill import answer_key
 from open_webui_openrouter_pipe.turn.own_tools import (
@@ -191,6 +192,8 @@ async def test_calls_run_at_once_and_are_shown_as_they_end(tmp_path: Path, stand
 class Counted:
     """Tools that note which of them run, and end when they may."""
 
+    most_rounds: int | None = None
+
     def __init__(self) -> None:
         self.running, self.ran = list[str](), list[str]()
         self.may_end = asyncio.Event()
@@ -238,6 +241,19 @@ async def test_a_tool_has_so_much_time(tmp_path: Path, standin: StandIn) -> None
     }
     statuses = {item["name"]: item["status"] for item in answer.output if item["type"] == "function_call"}
     assert statuses == {"hang": "failed", "look": "completed"}
+
+
+async def test_a_tool_whose_own_connection_was_cancelled_has_failed(tmp_path: Path, standin: StandIn) -> None:
+    """The answer goes on: nobody has stopped it."""
+
+    async def drop(city: str = "") -> str:
+        raise asyncio.CancelledError
+
+    async with opened(tmp_path, standin, "pipe", {"drop": drop, "look": look}) as page:
+        answer = await page.ask(f"{called('drop', 'look')} What?")
+    assert answer.error is None
+    said = [item["output"] for item in outputs(bodies(standin)[-1]["input"])]
+    assert said == [TOOL_FAILED, "It rains in Paris."]
 
 
 async def test_what_the_host_itself_raises_is_no_end(tmp_path: Path, standin: StandIn) -> None:
@@ -369,13 +385,42 @@ async def test_a_call_runs_once_whatever_becomes_of_the_next_request(tmp_path: P
     assert len({item["call_id"] for item in calls}) == len(outputs(router.inputs[-1])) == 3
 
 
-async def test_only_so_many_rounds_of_a_turn_run_here(tmp_path: Path) -> None:
-    """The host, which has a limit of its own, runs the others."""
-    rounds = [stream(call(call_id=f"call_{at}")) for at in range(MAX_TOOL_ROUNDS + 2)]
+@pytest.mark.parametrize("most", [None, 2, 1_000])
+async def test_only_so_many_rounds_of_a_turn_run_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None
+) -> None:
+    """The host, which has a limit of its own, runs the others; no more run here than it would run."""
+    monkeypatch.setattr(FakeMiddleware, "CHAT_RESPONSE_MAX_TOOL_CALL_ITERATIONS", most, raising=False)
+    runs_here = 2 if most == 2 else MAX_TOOL_ROUNDS
+    rounds = [stream(call(call_id=f"call_{at}")) for at in range(runs_here + 2)]
     async with tool_pipe(tmp_path, Router(*rounds, stream(message("Done.")))) as page:
         answer = await page.ask("What?")
     assert (answer.error, answer.text) == (None, "Done.")
     assert len(page.run_by_host) == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dollars", [0.02, 0.01])
+async def test_all_rounds_of_an_answer_share_its_dollars_for_openrouters_tools(
+    tmp_path: Path, standin: StandIn, mode: str, dollars: float
+) -> None:
+    """Whoever runs the host's tools between them; with nothing left, only those of the host are offered."""
+    valves = {"SERVER_TOOLS": "advisor", "SERVER_TOOL_DOLLARS": dollars}
+    async with opened(tmp_path, standin, mode, {"look": look}, **valves) as page:
+        page.parameters = {CHOSEN: {"advisor": "on"}}
+        standin.script(f"[[standin: tool=advisor]] {called('look')}")
+        assert (await page.ask("Which one?")).error is None
+        assert page.run_by_host == (["look"] if mode == "host" else [])
+    first, second = standin.responses
+    assert first.usage
+    left = dollars - first.usage["cost"]
+    stops = [each.body.get("stop_server_tools_when", [{}])[0] for each in (first, second)]
+    kept = {"type": "max_cost", "max_cost_in_dollars": pytest.approx(left, abs=1e-6)} if left > 0 else {}
+    assert stops == [{"type": "max_cost", "max_cost_in_dollars": dollars}, kept]
+    assert ["openrouter:advisor" in [each["type"] for each in body["tools"]] for body in bodies(standin)] == [
+        True,
+        left > 0,
+    ]
 
 
 # --- stop ---
