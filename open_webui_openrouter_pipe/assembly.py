@@ -454,7 +454,10 @@ async def assemble(
     if call.is_spoken and settings.steady_system_prompt:
         # so that the instructions for a spoken answer leave the chat's prefix as it is
         call = with_voice_prompt_last(call, await worker.host.voice_prompt())
-    worker.encoded_files.budget.limit_bytes = settings.media.memory_bytes
+    budget = worker.encoded_files.budget
+    budget.limit_bytes = settings.media.memory_bytes
+    if worker.encoded_files.size + worker.kept.size > budget.limit_bytes // 2:
+        budget.settle()  # chats that have no files fill caches, too
     library = MediaLibrary(
         worker.host.files,
         GuardedDownloads(DownloadSettings(allowed_hosts=settings.download_hosts)).fetch,

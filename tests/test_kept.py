@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from open_webui_openrouter_pipe.media.memory import MEGABYTE
 from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.responses.values import Kept
 from scripts.harness.page import Answer, Page, PipeInProcess
 from tests.test_legal_chats import CALLED, TOOLS, VALVES, LegalChat, weather
 
@@ -181,6 +183,24 @@ async def test_a_long_chat_needs_no_thread_on_a_warm_worker(tmp_path: Path, stan
         cold, executor.works = executor.works, 0
         await page.ask("And then?")
     assert (cold > 0, executor.works) == (True, 0)
+
+
+async def test_what_is_kept_of_chats_gives_way_where_memory_is_short(
+    tmp_path: Path, standin: StandIn
+) -> None:
+    """Also while nobody sends files: all caches together are within the administrator's limit."""
+    driver = PipeInProcess(tmp_path, base_url=standin.base_url, MAX_MEMORY_MB=64)
+    async with driver as pipe:
+        page = Page(pipe, "openai/gpt-5.2")
+        await page.ask("Go on.")
+        worker = driver.app.worker
+        for name in (b"one", b"two"):
+            worker.kept.put(name, Kept({}, 30 * MEGABYTE))
+        worker.planner.caches.facts.put(b"fact", "x" * 4 * MEGABYTE)
+        before = worker.encoded_files.budget.used_bytes
+        await page.ask("And then?")
+        after = worker.encoded_files.budget.used_bytes
+    assert after <= 64 * MEGABYTE < before
 
 
 async def test_requests_follow_settings_and_tools_that_change(tmp_path: Path, standin: StandIn) -> None:

@@ -36,7 +36,6 @@ from .markers import (
     all_ulids,
     code_ulids,
     insert_references,
-    marker_ulids,
     read_call_name,
     read_references,
     split_text_by_markers,
@@ -529,8 +528,7 @@ class _Reader:
         """What reads like a marker where it was quoted from what is nobody's answer is text."""
         text = clean_text(text)
         quoted = self._quoted_before().intersection(all_ulids(text)) if MARKER_END in text else ()
-        ulids = {*marker_ulids(text)}.difference(quoted) if quoted else None
-        self.turns[-1] += split_at_markers(text, origin, phase, ulids, quoted)
+        self.turns[-1] += split_at_markers(text, origin, phase, quoted=quoted)
 
     def _quoted_before(self) -> set[str]:
         """The ULIDs and ids of calls in the messages so far that are nobody's answer: of markers and blocks."""
@@ -573,12 +571,12 @@ def split_at_markers(
 
     What is `quoted` is no marker in code either.
     """
-    for raw, found in split_text_by_markers(text, ulids):
+    for raw, found in split_text_by_markers(text, ulids, quoted):
         for ulid in found:
             yield ArtifactRef(ulid, Origin(origin.message, origin.role, ulid, origin.part))
         if not found and not raw.isspace():
-            in_code = filter(lambda ulid: ulid not in quoted, code_ulids(raw)) if quoted else code_ulids(raw)
-            yield AssistantText(raw, origin, phase, tuple(in_code))
+            in_code = tuple([ulid for ulid in code_ulids(raw) if ulid not in quoted])
+            yield AssistantText(raw, origin, phase, in_code)
 
 
 def split_at_folds(

@@ -552,7 +552,7 @@ class Spending:
         named = replace(self._of_call(bill), id=services.planner.new_id())
         if self.payer.under:
             if bill.model != self.origin.model:
-                ceiling = replace(ceiling, models=(self.find(bill.model),), searches=0)
+                ceiling = CostCeiling((self.find(bill.model),), ceiling.offered)
             now_seconds = services.planner.memory.clock()
             amount = ceiling.highest_cost(body, bill.input_tokens, seconds=now_seconds)
             if not await self._has_hold(named, amount):

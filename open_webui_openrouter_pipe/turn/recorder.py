@@ -105,7 +105,7 @@ class Recorder:
     _replaced: dict[str, str] = field(default_factory=dict)
 
     def for_host(self, index: int, item: Item) -> Item:
-        """Return the item with the id and name that the host needs; always the same for an index."""
+        """Return the item with the id and name that the host needs; the same for an index as long as it has a name."""
         fields = cast("Mapping[str, Any]", item)
         call_id, is_function = fields.get("call_id"), item["type"] == "function_call"
         changes: dict[str, Any] = {}
@@ -129,6 +129,11 @@ class Recorder:
             changes["name"] = self.host_names.get(name, name)
         changed = {**fields, **changes}
         return item if changed == fields else cast("Item", changed)
+
+    def without_name(self, index: int, call: Item) -> Item:
+        """Return a call as the host gets it from here on: with an id that names no artifact, as none is stored."""
+        self._call_ids[index] = f"lost_{self._call_ids[index]}"
+        return self.for_host(index, call)
 
     def keep(self, index: int, item: Item, given: Item) -> None:
         """Take the host's form of a finished item that is kept; a call has its `given` id in the store.

@@ -342,6 +342,9 @@ class Round:
 
     async def _finish(self, effect: ResponseFinished) -> None:
         await self._save_and_mark(before=None)
+        for index in sorted(self.recorder.ulids.keys() - self.recorder.saved.keys() - self.own.held.keys()):
+            if is_function_call(call := effect.items[index]):
+                await self.channel.put(ItemAmended(index, self.recorder.without_name(index, call)))
         answer, user_id, lost = self.answer, self.recorder.origin.user_id, self.recorder.lost
         if lost and (not self.recorder.unavailable or self.reported.add(user_id, [STORE_UNAVAILABLE])):
             await self.channel.put(Notice(notice("answer_not_saved")))

@@ -27,13 +27,14 @@ from ..errors import (
     RateLimited,
     SpendingLimitReached,
     StoreError,
+    StreamBroken,
 )
 from ..money.audit import Bill, Purpose
 from ..money.prices import NO_PRICES, Paid, Prices, paid
 from ..planning.plan import CachedPrefix
 from ..ports import Pauses, RequestBody, RequestOrigin, Requests, Responses, StoredSummary, Summaries
-from ..responses.effects import ResponseFailed, ResponseFinished, Usage
-from ..responses.items import Item
+from ..responses.effects import Effect, ResponseFailed, ResponseFinished, Usage
+from ..responses.items import Item, is_message
 from ..responses.reducer import Reducer
 from ..summaries.completion import complete_summary
 from ..summaries.prompt import (
@@ -232,13 +233,8 @@ class SummaryWriter:
                 provider_cost=total.provider,
                 generation=end.response_id or "",
             )
-            if isinstance(end, ResponseFailed):
-                raise self.responses.explain(end.failure)
             summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
             return Attempt(replace(bill, tokens_sent=tokens, details_omitted=summary.omitted), summary), True
-        except asyncio.CancelledError:
-            record(self._named(unknown))
-            raise
         except SummaryRefused as refused:
             return Attempt(replace(bill, failure=refused.reason), failure=refused.reason), False
         except TimeoutError:
@@ -249,15 +245,23 @@ class SummaryWriter:
             lost = self._named(unknown)
             bill = replace(lost if lost.generation else bill, failure=words)
             return Attempt(bill, failure="provider"), isinstance(error, FINAL_ERRORS)
+        except BaseException:  # left, or a bug of ours: what is held ends with its bill
+            record(self._named(unknown))
+            raise
 
     async def _ask(self, body: RequestBody) -> ResponseFinished | ResponseFailed:
         """Return the end of a response, read as a stream: that has an id at once, and ends when it is left.
 
         Raises the error tree's errors, also for one that was cut.
         """
-        reducer = Reducer()
-        async with self.responses.stream(body) as events:
-            effects = [effect async for event in events for effect in reducer.feed(event)]
+        reducer, effects = Reducer(), list[Effect]()
+        try:
+            async with self.responses.stream(body) as events:
+                async for event in events:
+                    effects += reducer.feed(event)
+        except StreamBroken:
+            if not (effects and isinstance(effects[-1], ResponseFinished)):  # else it was complete before
+                raise
         cut = reducer.close()
         end = [*effects, *cut][-1]
         assert isinstance(end, ResponseFinished | ResponseFailed)
@@ -291,9 +295,14 @@ class SummaryWriter:
         yield from [(model, model.request(target, items, output_tokens))] * attempts
 
     def _complete(
-        self, target: SummaryTarget, assignment: SummaryAssignment, end: ResponseFinished
+        self, target: SummaryTarget, assignment: SummaryAssignment, end: ResponseFinished | ResponseFailed
     ) -> tuple[Summary, int]:
-        """Return the summary in its final form, and its tokens; raises SummaryRefused when the answer is not one."""
+        """Return the summary in its final form, and its tokens.
+
+        Raises SummaryRefused when the answer is not one, and the error of a response that failed.
+        """
+        if isinstance(end, ResponseFailed):
+            raise self.responses.explain(end.failure)
         model_summary = parse_model_summary(
             response_text(end.items, complete=end.status == "completed"),
             source_tokens=target.source_tokens,
@@ -307,8 +316,12 @@ class SummaryWriter:
 
 
 def _contains(prefix: CachedPrefix, target: SummaryTarget) -> bool:
-    """Whether the prefix holds the turns themselves, not an earlier summary, so that a suffix can name them."""
-    first = next((entry.item for turn in target.turns for entry in turn.entries), None)
+    """Whether the prefix holds the turns themselves, not an earlier summary, so that a suffix can name them.
+
+    What a user says may be said again, and is then the same item; an answer has an id that tells where it stands.
+    """
+    items = (entry.item for turn in target.turns for entry in turn.entries)
+    first = next((item for item in items if is_message(item) and item["role"] == "assistant"), None)
     return any(item is first for item in prefix.items) and identifies_turns(target.turns, prefix.items)
 
 

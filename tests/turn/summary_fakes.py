@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from open_webui_openrouter_pipe.responses.failure import Failure
     from open_webui_openrouter_pipe.responses.items import Item
 
-Reply: TypeAlias = "str | PipeError | Mapping[str, Any] | None"
+Reply: TypeAlias = "str | Exception | Mapping[str, Any] | None"
 """A text, an error to raise, a whole response, or None for no answer at all."""
 
 FIELDS = {
@@ -74,7 +74,7 @@ class FakeProvider:
             if reply is None:
                 self.named.append(f"gen-{len(self.requests)}")
                 await asyncio.Event().wait()
-            if isinstance(reply, PipeError):
+            if isinstance(reply, Exception):
                 raise reply
             yield _only(
                 terminal_event(response(answer(reply)) if isinstance(reply, str) else {**(reply or {})})

@@ -22,7 +22,7 @@ from open_webui_openrouter_pipe.errors import (
     RequestRejected,
     StreamBroken,
 )
-from open_webui_openrouter_pipe.history.markers import name_call
+from open_webui_openrouter_pipe.history.markers import name_call, read_call_name
 from open_webui_openrouter_pipe.history.parts import text_part
 from open_webui_openrouter_pipe.history.turn import input_message
 from open_webui_openrouter_pipe.ports import (
@@ -34,7 +34,14 @@ from open_webui_openrouter_pipe.ports import (
     Output,
     StoredMarkers,
 )
-from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, ResponseFailed, TextDelta
+from open_webui_openrouter_pipe.responses.effects import (
+    ItemAmended,
+    ItemFinished,
+    ItemStarted,
+    ResponseFailed,
+    ResponseFinished,
+    TextDelta,
+)
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
@@ -215,6 +222,19 @@ async def test_stop_while_the_store_writes_ends_the_turn() -> None:
         await turn
     assert kinds(shown) == ["ItemStarted", "ItemFinished"]
     assert [record.estimated for record in setup.books.written] == [True]
+
+
+@pytest.mark.parametrize("store", ["", "away"])
+async def test_a_call_that_is_not_stored_names_no_artifact(store: StoreState) -> None:
+    """Its id changes with the end of its response, before the host runs it; what was shown of it is amended."""
+    setup = TurnSetup(FIRST_TURN, answer(THOUGHT, CALL), store=store)
+    outputs = await setup.run(map("{:020}".format, range(1, 100)).__next__)
+    amended = [output.item for output in outputs if isinstance(output, ItemAmended)]
+    (end,) = (output for output in outputs if isinstance(output, ResponseFinished))
+    call: Any = end.items[-1]
+    name = read_call_name(call["call_id"])
+    assert (name is None, amended) == ((True, [call]) if store else (False, []))
+    assert name is None or name.ulid in setup.store.artifacts
 
 
 async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,17 @@ from open_webui_openrouter_pipe.errors import (
     RateLimited,
     SpendingLimitReached,
     StoreUnavailable,
+    StreamBroken,
 )
 from open_webui_openrouter_pipe.money.audit import Bill
+from open_webui_openrouter_pipe.money.limits import limits_of, read_limits
 from open_webui_openrouter_pipe.money.prices import Prices
+from open_webui_openrouter_pipe.planning.plan import CachedPrefix, CacheMarks
 from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import EarlierState, Entry
+from open_webui_openrouter_pipe.turn.bill import CostCeiling, Payer
 from open_webui_openrouter_pipe.turn.summaries import (
     PAUSE_SECONDS,
     Summarizer,
@@ -32,6 +36,7 @@ from open_webui_openrouter_pipe.turn.summaries import (
 )
 from tests.support.chats import answer, call, history, output, reasoning, user
 from tests.support.rows import rows
+from tests.support.services import FakeServices, spending_of
 from tests.support.waiting import eventually
 from tests.turn.summary_fakes import (
     COST,
@@ -47,9 +52,9 @@ from tests.turn.summary_fakes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Coroutine
 
-    from open_webui_openrouter_pipe.ports import RequestBody, Summaries
+    from open_webui_openrouter_pipe.ports import Event, RequestBody, Summaries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]
 
@@ -283,6 +288,61 @@ async def test_a_bill_says_why_there_is_no_summary_and_what_it_omits() -> None:
     assert [row.failure for row in worker.rows] == ["provider unavailable", ""]
     assert [row.details_omitted for row in worker.rows] == [0, summary.omitted]
     assert summary.omitted > 0
+
+
+async def test_what_a_user_says_again_is_not_taken_for_turns_that_are_summarized() -> None:
+    """Their question is in the prefix, where another answer follows it: they are asked for by themselves."""
+    question, more = user("Go on."), user("Next?")
+    part = chat_part([question, answer("One. " * 500)], [more, answer("Done.")])
+    prefix = CachedPrefix((question, answer("Two."), more, answer("Three.")), CacheMarks(0, 0, 0, 0), 100)
+    worker = FakeWorker(GOOD)
+    await worker.summarizer().make([part], prefix)
+    assert [body["by"] for body in worker.provider.requests] == ["standalone"]
+
+
+async def test_what_tools_may_cost_is_held_for_the_model_of_the_chat_alone() -> None:
+    """Another one that summarizes is offered none of them."""
+    under = limits_of("ada", (), read_limits("user: 90/day"), is_admin=False)
+    spending = replace(
+        spending_of(FakeServices().planner(), ORIGIN),
+        payer=Payer(under=under),
+        ceiling=CostCeiling(tool_dollars=0.5),
+    )
+    for model in (ORIGIN.model, "other/model"):
+        await spending.hold_summary(Bill(model=model), {"input": []})
+    held: Any = spending.services.ledger.hold
+    assert [each.args[1] for each in held.await_args_list] == [0.5, 0.0]
+
+
+class Losing(FakeProvider):
+    """Loses the connection behind the end of each answer."""
+
+    @asynccontextmanager
+    async def stream(self, body: RequestBody) -> AsyncIterator[AsyncIterator[Event]]:
+        """Answer a request."""
+        async with super().stream(body) as events:
+
+            async def cut() -> AsyncIterator[Event]:
+                async for event in events:
+                    yield event
+                raise StreamBroken("lost")
+
+            yield cut()
+
+
+async def test_a_whole_summary_counts_though_its_stream_breaks_behind_it() -> None:
+    """It is paid for, and not asked for again."""
+    worker = FakeWorker(GOOD)
+    worker.provider = Losing(GOOD)
+    batch = await worker.summarizer().make([ONE], None)
+    assert (set(batch.summaries), [row.cost for row in worker.rows]) == ({ONE.segment}, [COST])
+
+
+async def test_a_bug_of_ours_leaves_a_bill() -> None:
+    """With it ends what was held for the request, which else would be renewed as long as the worker lives."""
+    worker = FakeWorker(RuntimeError("a bug"))
+    batch = await worker.summarizer().make([ONE], None)
+    assert (batch.failure, [row.estimated for row in worker.rows]) == ("unexpected_error", [True])
 
 
 async def test_the_newest_is_written_last_and_shown_what_the_others_leave() -> None:
