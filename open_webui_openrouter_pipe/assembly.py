@@ -302,7 +302,7 @@ class Assembly:
         named = call.user_id, call.chat_id, call.message_id if switched.identity == "trace" else ""
         limit = permitted.payer.limit_dollars, bool(permitted.payer.under)
         asked = call.model_id, call.task, call.in_chat, call.host_search, switched.cache_lifetime
-        of = [*named, *limit, *asked, repr(switched.server_tools)]
+        of = [*named, *limit, *asked, switched.server_tools.time_zone]
         # its tools are those of other chats, too
         kept = keep({"parameters": {**call.parameters, "tools": None}, "of": of})
         alike = keep({"tools": call.parameters.get("tools")}), permitted.settings, model, permitted.offered

@@ -21,14 +21,12 @@ from open_webui_openrouter_pipe.errors import (
     StreamBroken,
 )
 from open_webui_openrouter_pipe.money.audit import Bill
-from open_webui_openrouter_pipe.money.limits import limits_of, read_limits
 from open_webui_openrouter_pipe.money.prices import Prices
 from open_webui_openrouter_pipe.planning.plan import CachedPrefix, CacheMarks
 from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import EarlierState, Entry
-from open_webui_openrouter_pipe.turn.bill import CostCeiling, Payer
 from open_webui_openrouter_pipe.turn.summaries import (
     PAUSE_SECONDS,
     Summarizer,
@@ -36,7 +34,6 @@ from open_webui_openrouter_pipe.turn.summaries import (
 )
 from tests.support.chats import answer, call, history, output, reasoning, user
 from tests.support.rows import rows
-from tests.support.services import FakeServices, spending_of
 from tests.support.waiting import eventually
 from tests.turn.summary_fakes import (
     COST,
@@ -298,20 +295,6 @@ async def test_what_a_user_says_again_is_not_taken_for_turns_that_are_summarized
     worker = FakeWorker(GOOD)
     await worker.summarizer().make([part], prefix)
     assert [body["by"] for body in worker.provider.requests] == ["standalone"]
-
-
-async def test_what_tools_may_cost_is_held_for_the_model_of_the_chat_alone() -> None:
-    """Another one that summarizes is offered none of them."""
-    under = limits_of("ada", (), read_limits("user: 90/day"), is_admin=False)
-    spending = replace(
-        spending_of(FakeServices().planner(), ORIGIN),
-        payer=Payer(under=under),
-        ceiling=CostCeiling(tool_dollars=0.5),
-    )
-    for model in (ORIGIN.model, "other/model"):
-        await spending.hold_summary(Bill(model=model), {"input": []})
-    held: Any = spending.services.ledger.hold
-    assert [each.args[1] for each in held.await_args_list] == [0.5, 0.0]
 
 
 class Losing(FakeProvider):
