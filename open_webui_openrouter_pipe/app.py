@@ -33,6 +33,7 @@ from .host.lookups import (
 )
 from .host.model_rows import admin_parameters
 from .host.platform import platform, replace_user_valve, stored_valves
+from .host.tool_runs import middleware
 from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .money.limits import accounts_of
 from .openrouter.listing import STATUS_ID
@@ -212,5 +213,6 @@ def build_app() -> App:
             may_continue=may_continue,
             voice_prompt=voice_prompt,
             people=people,
+            middleware=middleware,
         )
     )

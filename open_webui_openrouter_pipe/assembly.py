@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import partial
-from typing import Any
+from operator import is_
+from typing import Any, cast
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -33,13 +34,14 @@ from .openrouter.controls import cheapest_lifetime
 from .openrouter.recordings import Recording
 from .openrouter.request import Composer, identity_parameters
 from .openrouter.retries import RetryingResponses
-from .openrouter.search import with_search
+from .openrouter.server_tools import with_server_tools
 from .openrouter.tasks import TaskResponses, is_answer, task_parameters
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_tools
 from .ports import Generations, Model, Notice, Responses, Show, name_of
 from .recall.tool import RECALL_TOOL
+from .responses.values import Kept, as_object
 from .store.artifacts import RunningReasoning
 from .threads import apart
 from .turn.admission import Away
@@ -47,12 +49,12 @@ from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
 from .turn.fit import Fitter, FitTerms
-from .turn.own_tools import RecallTool
+from .turn.own_tools import RecallTool, ToolRuns
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
 from .turn.spending import SpendingReader
-from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
+from .turn.summaries import Hold, Summarizer, SummaryModel, SummaryWriter
 from .words.lines import ENGLISH, listed, notice
 from .worker import Stores, Worker
 
@@ -98,8 +100,7 @@ class Assembly:
             downloads=self.library,
             find=self.permitted.find,
         )
-        worker.admission.settings = settings.admission
-        return TurnRunner(
+        runner = TurnRunner(
             call.messages,
             call.origin,
             persistence,
@@ -113,6 +114,7 @@ class Assembly:
             builtin_tools=call.builtin_tools,
             memory=worker.memory,
             fitter=fitter,
+            kept=worker.kept,
             slot=self._slot(),
             spending=spending,
             prompt=PromptKeeper(
@@ -125,15 +127,55 @@ class Assembly:
                 worker.planner.caches.passages,
                 composer.offers_own_tools,
             ),
+            tools=ToolRuns(call.tools, worker.places, settings.tool_timeout_seconds) if call.tools else None,
             folded_answers=partial(worker.host.folded_answers, call),
             commands=self._commands(composer, fitter, spending),
             name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
         )
+        model = self.permitted.model
+        is_made = model and model.endpoint not in {"responses", ""}
+        return self._creation(runner, model, client) if model and is_made else runner
+
+    def _creation(self, runner: TurnRunner, model: Model, client: OpenRouterClient) -> TurnRunner:
+        """What answers in the place of a runner by a model that another endpoint serves.
+
+        These endpoints take few preferences of providers: where another one protects, nothing is sent.
+        """
+        from .openrouter.creation import PREFERENCES, Creations
+        from .turn.creation import CreationParts
+        from .turn.pieces import ImageRunner, SpeechRunner, TranscriptRunner
+        from .turn.video import VideoRunner
+
+        worker, call, settings = self.worker, self.permitted.call, self.permitted.settings
+        provider = as_object(call.parameters.get("provider"))
+        taken = PREFERENCES.get(model.endpoint, ())
+        names = {"data_collection", "ignore", "only", "zdr"}.difference(taken)
+        kept = [name for name in sorted(names) if provider.get(name) not in (None, False, [], "allow")]
+        preferences = {name: provider[name] for name in taken if name in provider}
+        attempt = partial(worker.breaker.attempt, settings.client.base_url, user_id=call.user_id)
+        parts = CreationParts(
+            model,
+            call.user_message_id or call.message_id,
+            Creations(client, attempt, settings.retry_seconds, self._show_once, preferences),
+            settings.creation,
+            worker.own.start,
+            self.library.room_for_made,
+            worker.host.files,
+            notice("creation_restricted", name=", ".join(kept)) if kept else "",
+        )
+        runners = {
+            "speech": SpeechRunner,
+            "transcriptions": TranscriptRunner,
+            "images": ImageRunner,
+            "videos": VideoRunner,
+        }
+        return runners[model.endpoint].of(runner, parts)
 
     @asynccontextmanager
     async def _slot(self) -> AsyncGenerator[Away]:
         """A place among the requests that may run; the files that the call holds go with it."""
         user_id, is_task = self.permitted.call.user_id, self.permitted.call.task is not None
+        self.worker.admission.settings = self.permitted.settings.admission
         async with self.worker.admission.slot(user_id, is_task=is_task, show=self.channel.put) as away:
             try:
                 yield away
@@ -241,16 +283,37 @@ class Assembly:
         self, client: OpenRouterClient, *, retry_seconds: float, show: Show | None = None
     ) -> Responses:
         """What answers the requests of the call: it asks again where that helps; `show` gets the lines about it."""
-        call, task, address = (
-            self.permitted.call,
-            self.permitted.call.task,
-            self.permitted.settings.client.base_url,
-        )
+        call, address = self.permitted.call, self.permitted.settings.client.base_url
         attempt = partial(self.worker.breaker.attempt, address, user_id=call.user_id)
         responses = RetryingResponses(client, limit_seconds=retry_seconds, show=show, attempt=attempt)
-        return responses if task is None or is_answer(task) else TaskResponses(responses)
+        return responses if call.task is None or is_answer(call.task) else TaskResponses(responses)
 
     async def _composer(self) -> Composer:
+        """What writes the call's requests: what wrote those of the chat's last call, where nothing is different."""
+        permitted, keep = self.permitted, self.worker.kept.of
+        call, switched, model = permitted.call, permitted.settings.controls, permitted.model
+        if switched.cache_lifetime == "auto" and not call.task and model_family(call.model_id) == ANTHROPIC:
+            pauses = await self.worker.host.chat_pauses(call)
+            switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
+        if call.in_chat and switched.server_tools.tools:
+            switched = replace(
+                switched, server_tools=replace(switched.server_tools, time_zone=call.time_zone)
+            )
+        named = call.user_id, call.chat_id, call.message_id if switched.identity == "trace" else ""
+        limit = permitted.payer.limit_dollars, bool(permitted.payer.under)
+        asked = call.model_id, call.task, call.in_chat, call.host_search, switched.cache_lifetime
+        of = [*named, *limit, *asked, switched.server_tools.time_zone]
+        # its tools are those of other chats, too
+        kept = keep({"parameters": {**call.parameters, "tools": None}, "of": of})
+        alike = keep({"tools": call.parameters.get("tools")}), permitted.settings, model, permitted.offered
+        found = kept.found if type(kept) is Kept else {}
+        last, composer = found.get(Composer, ((None,) * len(alike), None))
+        if composer is None or not all(map(is_, last, alike)):
+            composer = self._new_composer(switched)
+            found[Composer] = alike, composer
+        return cast("Composer", composer)
+
+    def _new_composer(self, switched: controls.ControlSettings) -> Composer:
         """What writes the call's requests; a tool of ours looks up what was removed, unless nothing is."""
         call, settings, model = self.permitted.call, self.permitted.settings, self.permitted.model
         own_tools: tuple[Tool, ...] = ()
@@ -258,10 +321,6 @@ class Assembly:
         if call.task:
             parameters = {**task_parameters(call.parameters, call.task, model=model), **self._identity()}
         else:
-            switched = settings.controls
-            if switched.cache_lifetime == "auto" and model_family(call.model_id) == ANTHROPIC:
-                pauses = await self.worker.host.chat_pauses(call)
-                switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
             parameters = controls.chat_parameters(
                 call.parameters,
                 switched,
@@ -271,8 +330,8 @@ class Assembly:
                 model_id=call.model_id,
             )
             if call.in_chat:
-                parameters = with_search(
-                    parameters, switched.search, call.host_search, model=model, model_id=call.model_id
+                parameters = with_server_tools(
+                    parameters, switched.server_tools, call.host_search, model=model, model_id=call.model_id
                 )
             if settings.recall_tool and settings.context.may_recall:
                 own_tools = (RECALL_TOOL,)
@@ -282,6 +341,8 @@ class Assembly:
             model_id=call.model_id,
             pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
         )
+        if tools := parameters.get("tools"):
+            parameters = {**parameters, "tools": self.worker.kept.of({"tools": tools})}
         if self.permitted.payer.under:  # tools say nothing of it, and take long to read
             parameters = {**parameters, **self._output_limit(compose({**parameters, "tools": None}))}
         return compose(parameters, own_tools=own_tools)
@@ -328,7 +389,7 @@ class Assembly:
         if context.context_strategy == "summarize":
             summarizer = Summarizer(
                 stores.summaries if call.keeps else self.worker.unsaved_summaries,
-                partial(self._summary_writer, composer, terms),
+                partial(self._summary_writer, composer, terms, spending.hold_summary),
                 self.worker.summarizer_state,
                 origin=origin,
                 time_limit_seconds=settings.summary_timeout_seconds,
@@ -336,7 +397,7 @@ class Assembly:
             )
         return Fitter(planner, terms, origin, summarizer=summarizer)
 
-    async def _summary_writer(self, composer: Composer, terms: FitTerms) -> SummaryWriter:
+    async def _summary_writer(self, composer: Composer, terms: FitTerms, hold: Hold) -> SummaryWriter:
         """What asks for summaries: the chat's own model, which has it cached, or one with its own prompt."""
         call, settings, model = self.permitted.call, self.permitted.settings, self.permitted.model
         writer_id = controls.summary_model_id(settings.summary_model, call.model_id)
@@ -363,12 +424,15 @@ class Assembly:
             bool(own_model and own_model.reasons),
             own_model.prices if own_model else NO_PRICES,
         )
+        client = self._client(composer)
         return SummaryWriter(
-            self._responses(self._client(composer), retry_seconds=0.0),  # it has attempts of its own
+            self._responses(client, retry_seconds=0.0),  # it has attempts of its own
+            client.named,
             suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,
             clock=self.worker.memory.clock,
+            hold=hold,
         )
 
     def _window(self, model_id: str) -> int | None:
@@ -390,7 +454,10 @@ async def assemble(
     if call.is_spoken and settings.steady_system_prompt:
         # so that the instructions for a spoken answer leave the chat's prefix as it is
         call = with_voice_prompt_last(call, await worker.host.voice_prompt())
-    worker.encoded_files.budget.limit_bytes = settings.media.memory_bytes
+    budget = worker.encoded_files.budget
+    budget.limit_bytes = settings.media.memory_bytes
+    if worker.encoded_files.size + worker.kept.size > budget.limit_bytes // 2:
+        budget.settle()  # chats that have no files fill caches, too
     library = MediaLibrary(
         worker.host.files,
         GuardedDownloads(DownloadSettings(allowed_hosts=settings.download_hosts)).fetch,

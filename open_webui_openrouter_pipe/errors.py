@@ -1,8 +1,8 @@
 """The error tree: every failure that a user or a caller may meet.
 
-An error says what the user should read: `user_message`, one plain line without secrets; `admin_message` is the same
-for who can change settings and add credits. `passes` says that the same request may succeed a little later. Callers of
-the bare API also get its HTTP `status` and, where OpenAI's API has one for it, the `code`.
+An error says what the user should read: `user_message`, one plain line without secrets, which has words of its own for
+who can change settings and add credits. `passes` says that the same request may succeed a little later. Callers of the
+bare API also get its HTTP `status` and, where OpenAI's API has one for it, the `code`.
 The exceptions of libraries are translated into these in the adapter that owns the library; nothing else crosses a
 folder's border.
 """
@@ -36,11 +36,12 @@ Down: TypeAlias = Literal["", "connection", "address", "model"]
 class PipeError(Exception):
     """Base of all errors of this package.
 
-    `user_message` and `admin_message` are one line of plain text for the chat; `str(error)` may hold more for the log.
+    `user_message` is one line of plain text for the chat; `str(error)` may hold more for the log.
     What `has_reference` comes from outside: line and log share a short id by which one is found by the other.
     `generation_id` is OpenRouter's name for the request, empty where it has given none. `retry_after_seconds` is how
     long the server asked to wait, or an address is left alone, None where nothing says that. `kind` is what
-    it is counted as, `down` what is left alone when it repeats.
+    it is counted as, `down` what is left alone when it repeats. After one that `may_be_done`, nobody knows whether what
+    was asked for was done, and is billed.
     """
 
     status: int = 500
@@ -49,6 +50,7 @@ class PipeError(Exception):
     has_reference: bool = False
     passes: bool = False
     down: Down = ""
+    may_be_done: bool = False
     generation_id: str = ""
 
     def __init__(
@@ -56,12 +58,10 @@ class PipeError(Exception):
         user_message: str,
         *,
         detail: str = "",
-        admin_message: str = "",
         retry_after_seconds: float | None = None,
     ) -> None:
         super().__init__(f"{user_message} ({detail})" if detail else user_message)
         self.user_message = user_message
-        self.admin_message = admin_message or user_message
         self.detail = detail
         self.retry_after_seconds = retry_after_seconds
 
@@ -167,6 +167,7 @@ class StreamBroken(PipeError):
     kind = "connection"
     status = 502
     has_reference = True
+    may_be_done = True
 
 
 class ProviderError(PipeError):
@@ -275,6 +276,7 @@ class NotOpenRouter(ProviderUnavailable):
     """The server at the address is not OpenRouter, or it is out of order: what it sent is not an answer of the API."""
 
     down = "address"
+    may_be_done = True
 
 
 class StoreError(PipeError):

@@ -12,7 +12,7 @@ from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
 from .openrouter import controls
 from .openrouter.client import require_usable
-from .openrouter.search import may_search
+from .openrouter.server_tools import may_search
 from .ports import Model
 from .responses.values import as_object
 from .settings import Settings
@@ -67,7 +67,13 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
     if call.task and worker.memory.declined.contains(call.user_id, call.chat_id):
         raise SpendingLimitReached(notice("task_of_declined"))
     spending, lines = settings.spending, settings.notices
-    payer = await worker.spending.admit(call.user_id, spending, is_admin=call.is_admin, zone=call.time_zone)
+    payer = await worker.spending.admit(
+        call.user_id,
+        spending,
+        is_admin=call.is_admin,
+        zone=call.time_zone,
+        may_be_paid=model is not None and model.endpoint == "videos",
+    )
     if payer.state and payer.state.is_near:
         lines = (*lines, worker.spending.limit_line("limit_near", payer.state, call.time_zone))
         settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))
@@ -119,15 +125,19 @@ async def _of_user(
 def _without_third_parties(call: Call, settings: Settings, model: Model | None) -> Settings:
     """The settings of a call whose data nobody may keep: only its provider searches and reads PDFs.
 
-    Zero data retention binds providers of models alone, neither search engines nor OpenRouter's parser.
+    Zero data retention binds providers of models alone, neither search engines nor OpenRouter's parser and its tools.
     """
-    search = replace(settings.controls.search, keeps_nothing=True)
-    is_wanted = call.in_chat and not call.host_search and search.mode != "off"
-    is_lost = is_wanted and not may_search(search, model)
+    tools = replace(settings.controls.server_tools, keeps_nothing=True)
+    is_wanted = call.in_chat and not call.host_search and tools.mode != "off"
+    is_lost = is_wanted and not may_search(tools, model)
+    lost = (notice("search_keeps_data"),) if is_lost else ()
+    if call.in_chat and tools.forbidden:
+        names = tuple(notice(f"switch_{name}") for name in tools.forbidden)
+        lost = (*lost, notice("tools_keep_data", names=names))
     return replace(
         settings,
-        controls=replace(settings.controls, search=search),
+        controls=replace(settings.controls, server_tools=tools),
         media=replace(settings.media, parses_pdf=False),
         pdf_engine="native",
-        notices=(*settings.notices, notice("search_keeps_data")) if is_lost else settings.notices,
+        notices=(*settings.notices, *lost),
     )

@@ -28,10 +28,11 @@ from .host.native import ChannelWriter, HostEvent, NativeWriter, PageWriter, sta
 from .host.platform import stored_user_valves
 from .host.switches import CHOSEN, Switch, switched_on
 from .host.tagged_code import TaggedCodeWriter
+from .host.tool_runs import HostToolRunner
 from .host.tool_stops import watch_tools
-from .host.wording import EventCall, EventEmitter, page_question, user_language, worded
+from .host.wording import EventCall, EventEmitter, in_theme, page_question, user_language, worded
 from .money.prices import dollars
-from .ports import Failed
+from .ports import Embed, Failed
 from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
@@ -105,18 +106,30 @@ class Pipe:
         if __request__ and __event_emitter__:
             named = partial(name_chat, __request__, __metadata__ or {}, __user__ or {}, __event_emitter__)
         call = replace(call, language=language, name_chat=named)
+        runs_tools = frozen.tool_execution == "pipe" and call.stream and call.in_chat
+        if runs_tools and __event_emitter__ and (host := self._running_app().worker.host.middleware()):
+            given = (__metadata__ or {}, __request__, __user__ or {}, call.messages, __event_emitter__)
+            call = replace(call, tools=HostToolRunner(host, *given))
         if not call.stream:
             return await self._complete(call, frozen)
-        events = self._stream(call, frozen, as_object(__metadata__).get("tools"), __event_emitter__)
+        tools = as_object(__metadata__).get("tools")
+        events = self._stream(call, frozen, tools, __event_emitter__, __event_call__)
         return events if call.in_chat else chunk_response(events)
 
     async def _stream(
-        self, call: Call, frozen: Settings, tools: Any, emit: EventEmitter | None
+        self,
+        call: Call,
+        frozen: Settings,
+        tools: Any,
+        emit: EventEmitter | None,
+        event_call: EventCall | None,
     ) -> AsyncGenerator[HostEvent]:
         writer = _streamed(call, frozen)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
+                    if event_call and isinstance(output, Embed):
+                        output = await in_theme(output, event_call)  # noqa: PLW2901 - the same page
                     for event in writer.render(output):
                         yield event
             if emit and isinstance(writer, PageWriter) and (calls := writer.open_calls):
@@ -140,7 +153,10 @@ class Pipe:
             return []
         language, cost = call.language or ENGLISH, self._running_app().cost_of(call)
         line = notice("answer_stopped") if frozen.status_lines != "none" else ""
-        events = writer.stop(in_language(line, language))
+        line = (cost and cost.if_stopped) or line
+        names = [each["name"] for each in writer.running.values()] if line else []
+        events = [status_event(in_language(notice("tool_stopped", name=name), language)) for name in names]
+        events += writer.stop(in_language(line, language))
         if cost is None:
             return events
         is_named = frozen.spending.cost_line != "off" and frozen.names_costs(in_arena=call.in_arena)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date, tzinfo
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from .conversation.budget import Calibration
 from .conversation.conversation import ContentCache, cache_key
@@ -140,6 +140,10 @@ class Prompts(Protocol):
         """
 
 
+Endpoint = Literal["responses", "videos", "images", "speech", "transcriptions", ""]
+"""Which endpoint of OpenRouter's serves a model; "" for none that answers a chat, such as batches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """One model of the catalogue; sizes in tokens, None where unknown.
@@ -167,8 +171,9 @@ class Model:
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
     alias_of: str = ""
     """The model that this name stands for at present; empty for a name of its own."""
-    is_chat: bool = True
-    """Whether it answers at once to a chat: not for batches, speech and what only endpoints of their own serve."""
+    endpoint: Endpoint = "responses"
+    row: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The catalogue's row of a model that another endpoint than /responses serves, for `creation` to read."""
 
     @property
     def real_id(self) -> str:
@@ -353,10 +358,11 @@ class Pauses:
         failed = self._failed.get(cache_key(name))
         return max(0.0, failed[1] - self._clock()) if failed else 0.0
 
-    def record_success(self, name: str) -> None:
+    def record_success(self, *names: str) -> None:
         """Forget earlier failures."""
-        if self.failures(name):
-            self._failed.put(cache_key(name), (0, 0.0, ""))
+        for name in names:
+            if self.failures(name):
+                self._failed.put(cache_key(name), (0, 0.0, ""))
 
     def record_failure(self, name: str, *, pauses: bool = False, by: str = "") -> None:
         """Count a failure; one that `pauses` begins a pause although it is the first.
@@ -381,10 +387,12 @@ class Requests(Protocol):
         *,
         omitted_tools: Collection[str] = (),
         thinks: bool = True,
+        spent: Callable[[], float] = lambda: 0.0,
     ) -> Request:
         """Build it from the input and all else that the host asked for, but for the tools of these names.
 
-        `marks` is None when nothing is cached. A model that is not to think does so where it cannot be told.
+        `marks` is None when nothing is cached. A model that is not to think does so where it cannot be told. `spent`
+        returns how many dollars the answer has cost so far: less is left for OpenRouter's tools.
         """
 
     def build_summary_request(
@@ -412,11 +420,30 @@ class Responses(Protocol):
         also StreamBroken. A cancellation between two attempts says `WAITED`.
         """
 
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Return the response object of a request without streaming; raises the error tree's provider errors."""
-
     def explain(self, failure: Failure) -> PipeError:
         """Turn a failure that arrived inside a stream into the error tree's error."""
+
+
+class CreationService(Protocol):
+    """The endpoints that make something by the piece. All raise the error tree's errors of OpenRouter."""
+
+    async def post(self, path: str, body: RequestBody) -> Mapping[str, Any]:
+        """Return the JSON object that answers a body, such as that of "/videos"."""
+
+    async def post_for_file(self, path: str, body: RequestBody, room: Room) -> FileContent:
+        """Return the bytes that answer a body, once there is room. Raises AttachmentUnavailable and TooBusy, too."""
+
+    def stream(self, path: str, body: RequestBody) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """Open the events that answer a body, such as those of "/images"."""
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        """Return the JSON object at a path."""
+
+    async def get_file(self, path: str, room: Room) -> FileContent:
+        """Return the bytes at a path, once there is room. Raises AttachmentUnavailable and TooBusy, too."""
+
+    def explain(self, said: str) -> PipeError:
+        """Turn what an answer says of a failure into the error tree's error."""
 
 
 class Generations(Protocol):
@@ -479,16 +506,42 @@ class StoredMarkers:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsBegan:
+    """Calls of the host's tools that run here from this moment on."""
+
+    calls: tuple[FunctionCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolAnswered:
-    """A call of a tool of ours, with its answer: the host is handed both at once, and has nothing to run."""
+    """A call with its answer: the host, which is handed a call of our own tools only now, has nothing to run.
+
+    `output` is what the model gets, a text or parts; `shown` has the fields of the host's item that are not as for a
+    text.
+    """
 
     call: FunctionCall
-    output: str
+    output: str | Sequence[Mapping[str, Any]]
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+
+class HostTools(Protocol):
+    """The host's own tools, as one call of the host may use them."""
+
+    @property
+    def most_rounds(self) -> int | None:
+        """How many responses of an answer may call tools, None for any number."""
+
+    def can_run(self, calls: Sequence[FunctionCall]) -> bool:
+        """Return whether all of these can run here: none of them needs what the host alone can do."""
+
+    async def run(self, call: FunctionCall) -> ToolAnswered:
+        """Run the tool of a call as the host would; a failure is an answer, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded:
-    """A round ended with calls of our tools alone; the next one follows in the same answer, its indexes from 0."""
+    """A round whose calls were all answered here; the next one follows in the same answer, its indexes from 0."""
 
     usage: Usage | None
 
@@ -512,7 +565,7 @@ class AnswerCost:
 
     `usage` has what was paid, which OpenRouter may not have said, `last` the same of the last request alone. `seconds`
     are those of its requests and tools, `others` the ids of the models that have answered in place of the one that was
-    asked for.
+    asked for, `tools` what of it was paid for OpenRouter's tools, by the names of those that a request has called.
     """
 
     usage: Usage = field(default_factory=Usage)
@@ -520,8 +573,11 @@ class AnswerCost:
     seconds: float = 0.0
     others: tuple[str, ...] = ()
     last: Usage = field(default_factory=Usage)
+    tools: tuple[tuple[tuple[str, ...], float], ...] = ()
     waits_since: float | None = None
     """The event loop's seconds since which its tools run; None where none does."""
+    if_stopped: str = ""
+    """What is said where its user stops it, "" for the usual line."""
 
 
 Show: TypeAlias = Callable[[Notice], Awaitable[None]]
@@ -536,6 +592,13 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True)
+class Sketch:
+    """A picture that is not finished, as a data URL, shown until another output brings pictures; "" takes it away."""
+
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The turn cannot go on; `message` is one line for the user. What was shown stays, and nothing follows.
 
@@ -546,5 +609,16 @@ class Failed:
     error: PipeError | None = field(default=None, compare=False)
 
 
-Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | AnswerCost | Notice | Embed | Failed
+Output: TypeAlias = (
+    Effect
+    | StoredMarkers
+    | ToolsBegan
+    | ToolAnswered
+    | RoundEnded
+    | AnswerCost
+    | Notice
+    | Embed
+    | Sketch
+    | Failed
+)
 """What the engine sends to whoever renders the answer, in order."""

@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
@@ -25,10 +25,10 @@ from .host.platform import host_secret
 from .host.switches import Switch
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
-from .media.memory import FILE_SHARE, REQUEST_SHARE
+from .media.memory import FILE_SHARE, MEGABYTE, REQUEST_SHARE
 from .money.limits import SpendingLimits, find_zone, read_limits
 from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
-from .openrouter.controls import SERVER_TOOLS, ControlSettings, price_text
+from .openrouter.controls import SERVER_TOOLS_WORD, ControlSettings, price_text
 from .openrouter.fields import RESTRICTED
 from .openrouter.offer import MOST_MEANT, OfferSettings, read_filters, read_variants
 from .openrouter.problems import (
@@ -41,7 +41,8 @@ from .openrouter.problems import (
     quoted,
     unknown_word,
 )
-from .openrouter.search import SearchSettings
+from .openrouter.server_tools import ServerToolSettings
+from .responses.tools import SEARCH, SERVER_TOOLS, read_allowed
 from .store.sealing import MIN_PASSPHRASE_CHARACTERS, is_owned, open_text, seal_text
 from .turn.admission import AdmissionSettings
 from .turn.bill import SpendingSettings
@@ -54,6 +55,7 @@ from .valves import (
     Advanced,
     AllValves,
     Quantization,
+    ToolExecution,
     UserValves,
     Valves,
     combined,
@@ -64,14 +66,16 @@ from .words.lines import notice
 
 _IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
 """The fields of `image_config`, and the user valves that set them."""
-_MEGABYTE: Final = 1024 * 1024
+_CREATION: Final = ("VIDEO_", "IMAGE_", "SPEECH_", "TRANSCRIPT")
+"""How the names of user valves begin about what is made by the piece."""
 _KEY_BEGINNING: Final = "sk-or-"
 _HOST: Final = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 QUANTIZATIONS: Final = get_args(Quantization)
 _KNOWN_WORDS: Final[Mapping[str, Collection[str]]] = {
     "USER_CONTROLS": (*(name for name, by in USER_PERMISSIONS.items() if by == "USER_CONTROLS"), "none"),
-    "USER_PARAMETERS": (*sorted(RESTRICTED), SERVER_TOOLS),
+    "USER_PARAMETERS": (*sorted(RESTRICTED), SERVER_TOOLS_WORD),
     "QUANTIZATIONS": QUANTIZATIONS,
+    "SERVER_TOOLS": (*(name for name in SERVER_TOOLS if name != SEARCH.name), "none"),
 }
 """The words that these valves take."""
 
@@ -123,6 +127,10 @@ class Settings:
     retry_seconds: float
     steady_system_prompt: bool
     recall_tool: bool
+    tool_execution: ToolExecution
+    tool_timeout_seconds: float
+    creation: Mapping[str, Any] = field(default_factory=dict)
+    """What the user has set about what is made by the piece, by the names of the valves in lower case."""
 
     def names_costs(self, *, in_arena: bool) -> bool:
         """Return whether costs may stand with an answer: not where its model is to be guessed."""
@@ -140,14 +148,16 @@ def read_settings(
     given, refused = user_valves or UserValves(), refused_user_valves(valves)
     hidden = {name for name, by in refused.items() if by == "USER_CONTROLS"}
     given_values = {name: value for name, value in given if value != UserValves.model_fields[name].default}
-    wanted = {**given_values, **{each.valve: each.value for each in switched}}
+    wanted = {**given_values, **{each.valve: each.value for each in switched if each.valve}}
     own = UserValves.model_construct(**{name: value for name, value in wanted.items() if name not in refused})
     chosen, own_api_key = combined(valves, own), _own_key(own.API_KEY, user_id)
     own_problems = tuple(each for each in given.problems if each.valve not in hidden)
     refusal, notices = _lost(valves, own_problems)
     if own_api_key:
         own_problems += tuple(_wrong_key(own_api_key, chosen.BASE_URL))
-    off = [notice(f"switch_{each.name}") for each in switched if each.valve in hidden]
+    tools, allowed = [each.name for each in switched if not each.valve], read_allowed(chosen.SERVER_TOOLS)
+    hidden |= {name for name in tools if name not in allowed}
+    off = [notice(f"switch_{each.name}") for each in switched if (each.valve or each.name) in hidden]
     if ignored := (*off, *(name for name in wanted if name in refused.keys() - hidden)):
         notices = (notice("user_limits_not_followed", names=ignored), *notices)
     if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
@@ -175,6 +185,7 @@ def read_settings(
             own,
             own_api_key,
             overrides_effort=own.REASONING_EFFORT in {each.value for each in switched},
+            tools={name: allowed[name] for name in tools if name in allowed},
         ),
         user_parameters=frozenset(_words(chosen.USER_PARAMETERS.lower())),
         held_parameters=frozenset(
@@ -186,6 +197,11 @@ def read_settings(
         checks=_checks(valves, chosen),
         own_problems=own_problems,
         status_lines=own.STATUS_LINES,
+        creation={
+            name.lower(): value
+            for name, value in own
+            if name.startswith(_CREATION) and value != UserValves.model_fields[name].default
+        },
     )
 
 
@@ -197,15 +213,15 @@ def _by_name(slice_class: type[_Slice], valves: AllValves, **others: Any) -> _Sl
 
 
 def _media(valves: AllValves) -> MediaSettings:
-    memory_bytes = valves.MAX_MEMORY_MB * _MEGABYTE
+    memory_bytes = valves.MAX_MEMORY_MB * MEGABYTE
     most_bytes = memory_bytes // REQUEST_SHARE
     return MediaSettings(
         documents=valves.DOCUMENTS,
         parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
         max_images=valves.MAX_INPUT_IMAGES_PER_REQUEST,
         image_selection=valves.IMAGE_INPUT_SELECTION,
-        max_bytes=min(valves.MAX_ATTACHMENT_MB * _MEGABYTE, memory_bytes // FILE_SHARE),
-        max_total_bytes=min(valves.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE or most_bytes, most_bytes),
+        max_bytes=min(valves.MAX_ATTACHMENT_MB * MEGABYTE, memory_bytes // FILE_SHARE),
+        max_total_bytes=min(valves.MAX_REQUEST_ATTACHMENTS_MB * MEGABYTE or most_bytes, most_bytes),
         memory_bytes=memory_bytes,
     )
 
@@ -247,7 +263,12 @@ def has_proxy() -> bool:
 
 
 def _controls(
-    valves: AllValves, own: UserValves, own_api_key: Secret | None, *, overrides_effort: bool
+    valves: AllValves,
+    own: UserValves,
+    own_api_key: Secret | None,
+    *,
+    overrides_effort: bool,
+    tools: Mapping[str, str],
 ) -> ControlSettings:
     effort, summary = valves.REASONING_EFFORT, valves.REASONING_SUMMARY
     pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
@@ -256,13 +277,17 @@ def _controls(
             **({} if effort == "default" else {"effort": effort}),
             **({} if summary == "auto" else {"summary": None if summary == "off" else summary}),
         },
-        search=SearchSettings(
+        server_tools=ServerToolSettings(
             mode=valves.WEB_SEARCH,
             engine=valves.WEB_SEARCH_ENGINE,
             max_results=valves.WEB_SEARCH_MAX_RESULTS,
             max_searches=valves.WEB_SEARCH_MAX_SEARCHES,
             fetches=valves.WEB_FETCH,
             host_switch_by=valves.WEB_SEARCH_BY,
+            tools=tools,
+            max_steps=valves.SERVER_TOOL_STEPS,
+            max_dollars=valves.SERVER_TOOL_DOLLARS,
+            aspect_ratio="" if own.IMAGE_ASPECT_RATIO == "auto" else own.IMAGE_ASPECT_RATIO,
         ),
         provider=_provider(valves),
         fallback_models=tuple(_words(valves.FALLBACK_MODELS)),
@@ -273,6 +298,7 @@ def _controls(
         interleaves_thinking=valves.INTERLEAVED_THINKING,
         identity=valves.SEND_IDENTITY,
         own_api_key=own_api_key,
+        router_tier="" if own.ROUTER_TIER == "default" else own.ROUTER_TIER,
     )
 
 
@@ -340,7 +366,8 @@ def _wrong_texts(valves: AllValves, limits: SpendingLimits) -> Iterator[Problem]
         yield unknown_word("TIME_ZONE", zone, near=near, takes=_takes("TIME_ZONE"))
     for name, known in _KNOWN_WORDS.items():
         lower = {*map(str.lower, known)}
-        words = [word for word in _words(getattr(valves, name)) if word.lower() not in lower]
+        words = [part.partition("=")[0].strip() for part in _words(getattr(valves, name))]
+        words = [word for word in words if word.lower() not in lower]
         for word in words[:MOST_PROBLEMS]:
             yield unknown_word(name, word, near=nearest(word, known), takes=_takes(name))
 
@@ -412,6 +439,7 @@ def _named(valves: AllValves) -> tuple[NamedModels, ...]:
         "VARIANTS": [each.pattern for each in variants if each.pattern],
     }
     ids = {name: _words(getattr(valves, name)) for name in ("FALLBACK_MODELS", "SUMMARY_MODEL")}
+    ids["SERVER_TOOLS"] = [*filter(None, read_allowed(valves.SERVER_TOOLS).values())]
     return tuple(
         NamedModels(valve, tuple(names), _takes(valve), valve in patterns)
         for valve, names in {**patterns, **ids}.items()

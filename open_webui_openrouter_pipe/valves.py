@@ -45,7 +45,8 @@ from .openrouter.problems import (
     unknown_word,
 )
 from .openrouter.request import IdentityLevel
-from .openrouter.search import SearchEngine, SearchMode
+from .openrouter.server_tools import SearchEngine, SearchMode
+from .responses.tools import ALLOWED
 from .store.sealing import seal_text
 from .turn.bill import CostLine, NearLimit
 from .turn.recorder import ReasoningRetention
@@ -53,8 +54,11 @@ from .words.lines import notice
 
 AspectRatio = Literal["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]
 ImageSize = Literal["auto", "1K", "2K", "4K"]
+ImageQuality = Literal["auto", "low", "medium", "high"]
+VideoResolution = Literal["auto", "360p", "480p", "720p", "1080p", "2K", "4K"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 ReasoningSummary = Literal["auto", "concise", "detailed", "off"]
+ToolExecution = Literal["host", "pipe"]
 Sort = Literal["default", "price", "throughput", "latency"]
 Quantization = Literal[
     "int4", "int8", "fp4", "mxfp4", "nvfp4", "fp6", "fp8", "mxfp8", "fp16", "bf16", "fp32", "unknown"
@@ -264,6 +268,9 @@ class Advanced(ValveFields):
     WEB_SEARCH_MAX_RESULTS: int = valve(5, ge=1, le=25)
     WEB_SEARCH_MAX_SEARCHES: int = valve(5, ge=1)
     WEB_FETCH: bool = valve(default=True)
+    SERVER_TOOLS: str = valve(ALLOWED, strict="none")
+    SERVER_TOOL_DOLLARS: float = valve(0.5, strict=0.01, gt=0)
+    SERVER_TOOL_STEPS: int = valve(10, strict=1, ge=1, le=30)
     MAX_INPUT_IMAGES_PER_REQUEST: int = valve(20, ge=0)
     IMAGE_INPUT_SELECTION: ImageSelection = valve("conversation")
     MAX_ATTACHMENT_MB: int = valve(20, ge=1)
@@ -283,6 +290,8 @@ class Advanced(ValveFields):
     PERSIST_TOOL_RESULTS: bool = valve(default=True)
     REQUEST_TIMEOUT_SECONDS: float = valve(300.0, gt=0)
     RETRY_SECONDS: float = valve(30.0, ge=0)
+    TOOL_EXECUTION: ToolExecution = valve("host")
+    TOOL_TIMEOUT_SECONDS: float = valve(300.0, gt=0)
     MAX_REQUESTS: int = valve(500, ge=0)
     MAX_REQUESTS_PER_USER: int = valve(0, strict=1, ge=0)
     HTTP_REFERER: str = valve("")
@@ -389,7 +398,9 @@ class Valves(ValveFields):
     ZDR: bool = valve(default=False, strict=True)
     SEND_IDENTITY: IdentityLevel = valve("session", strict="none")
     USER_CONTROLS: str = valve(
-        "REASONING_EFFORT, REASONING_SUMMARY, WEB_SEARCH, PROVIDER_SORT, ZDR, API_KEY, IMAGE_ASPECT_RATIO, IMAGE_SIZE",
+        "REASONING_EFFORT, REASONING_SUMMARY, WEB_SEARCH, ROUTER_TIER, PROVIDER_SORT, ZDR, API_KEY, "
+        "IMAGE_ASPECT_RATIO, IMAGE_SIZE, IMAGE_QUALITY, IMAGE_COUNT, "
+        "VIDEO_SECONDS, VIDEO_RESOLUTION, VIDEO_ASPECT_RATIO, VIDEO_SOUND",
         strict="none",
     )
     ENABLE_USER_OVERRIDE: bool = valve(default=False)
@@ -426,11 +437,24 @@ class UserValves(ValveFields):
 
     REASONING_EFFORT: Literal["inherit", Effort] = inherited("USER_CONTROLS")
     REASONING_SUMMARY: Literal["inherit", ReasoningSummary] = inherited("USER_CONTROLS")
+    ROUTER_TIER: Literal["default", "low", "medium", "high", "xhigh", "max"] = valve(
+        "default", permission="USER_CONTROLS"
+    )
     WEB_SEARCH: Literal["inherit", SearchMode] = inherited("USER_CONTROLS")
     COST_LINE: Literal["inherit", CostLine] = inherited()
     STATUS_LINES: StatusLines = valve("important")
     IMAGE_ASPECT_RATIO: AspectRatio = valve("auto", permission="USER_CONTROLS")
     IMAGE_SIZE: ImageSize = valve("auto", permission="USER_CONTROLS")
+    IMAGE_QUALITY: ImageQuality = valve("auto", permission="USER_CONTROLS")
+    IMAGE_COUNT: int = valve(1, permission="USER_CONTROLS", ge=1, le=10)
+    SPEECH_VOICE: str = valve("")
+    SPEECH_SPEED: float = valve(1.0, ge=0.25, le=4)
+    SPEECH_FORMAT: Literal["mp3", "wav"] = valve("mp3")
+    TRANSCRIPT: Literal["text", "times", "speakers"] = valve("times")
+    VIDEO_SECONDS: int = valve(0, ge=0, le=60, permission="USER_CONTROLS")
+    VIDEO_RESOLUTION: VideoResolution = valve("auto", permission="USER_CONTROLS")
+    VIDEO_ASPECT_RATIO: AspectRatio = valve("auto", permission="USER_CONTROLS")
+    VIDEO_SOUND: Literal["auto", "on", "off"] = valve("auto", permission="USER_CONTROLS")
     CONTEXT_AIM: Literal["inherit", Aim] = inherited("ENABLE_USER_OVERRIDE")
     RECALL: Literal["inherit", "on", "off"] = inherited("ENABLE_USER_OVERRIDE")
     CLIP_LAST_MESSAGES: int = valve(0, ge=0, le=CLIP_RANGE_MESSAGES[1], permission="ENABLE_USER_OVERRIDE")

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
+from .conversation.conversation import KeptObjects
 from .conversation.masking import NO_SECRET, Secret
 from .host.call import AttachedFile, Call
 from .host.model_rows import ModelRows, write_model_rows
@@ -48,6 +49,7 @@ from .turn.bill import SpendingServices
 from .turn.fit import PlannerServices
 from .turn.late_bills import LateBills
 from .turn.memory import Memory
+from .turn.own_tools import MAX_WORKER_CALLS
 from .turn.recorder import generate_item_id
 from .turn.summaries import SummarizerState
 
@@ -121,6 +123,8 @@ class Host:
     """Returns the instructions that the host writes into the system prompt of a call."""
     people: Callable[[], Awaitable[Mapping[str, Person]]] = _NO_VALUES
     """Returns all users by their ids, or raises StoreError."""
+    middleware: Callable[[], Any] = lambda: None
+    """Returns the host's own module that runs tools, None where it has not all of that."""
 
 
 class Stores(NamedTuple):
@@ -203,9 +207,13 @@ class Worker:
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
         self.encoded_files = EncodedFiles(ByteBudget())
+        self.kept = KeptObjects()
+        self.encoded_files.budget.watch(self.kept)
         self.encoded_files.budget.watch(self.planner.caches.facts, unit_bytes=2)
         self.encoded_files.budget.watch(self.planner.caches.passages, TERM_BYTES)
         self.admission = Admission()
+        self.places = asyncio.Semaphore(MAX_WORKER_CALLS)
+        """Of calls of the host's tools that run here."""
         self.breaker = Breaker(clock=self.loop.time)
         weakref.finalize(self, _close_soon, self.loop, self.own.aclose).atexit = False
 

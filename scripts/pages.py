@@ -30,12 +30,12 @@ from open_webui_openrouter_pipe.valves import (
     range_of,
     text_of,
 )
-from open_webui_openrouter_pipe.words.lines import admin_notice, notice
+from open_webui_openrouter_pipe.words.lines import for_admins, notice
 from scripts import privacy_session
 from scripts.paths import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
     from pydantic import BaseModel
@@ -136,13 +136,10 @@ def errors(text: str) -> str:
 
 
 def _failure(rule: Rule) -> str:
-    user, admin = (_line(say, rule.notice) for say in (notice, admin_notice))
+    words = {**_WORDS, "wait": notice("wait_tomorrow")} if rule.notice == "free_daily_limit" else _WORDS
+    line = notice(rule.notice, **words)
+    user, admin = (re.sub(r"\s+", " ", each).strip() for each in (line, for_admins(line)))
     return f"| {_marks(rule)} | {user} | {'the same' if admin == user else admin} | {'yes' if rule.passes else 'no'} |"
-
-
-def _line(say: Callable[..., str], name: str) -> str:
-    words = {**_WORDS, "wait": notice("wait_tomorrow")} if name == "free_daily_limit" else _WORDS
-    return re.sub(r"\s+", " ", say(name, **words)).strip()
 
 
 def _marks(rule: Rule) -> str:
@@ -205,7 +202,8 @@ def _completed(text: str, section: str, last_cells: dict[str, str]) -> str:
 
 def _request(request: RecordedRequest) -> str:
     query = request.query.partition("gen-")[0]  # a generation's id differs each time
-    return f"{request.method} {request.path}{'?' if query else ''}{query}"
+    path = re.sub(r"gen-[\w-]+|(?<=/images/models/).+(?=/endpoints)", "ID", request.path)
+    return f"{request.method} {path}{'?' if query else ''}{query}"
 
 
 def _compare(what: str, names: Iterable[str], sent: AbstractSet[str] | dict[str, Any]) -> None:

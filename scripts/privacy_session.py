@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from open_webui_openrouter_pipe.host.switches import CHOSEN
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Page, PipeInProcess
 from scripts.standin import StandIn
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Kind = Literal["answer", "task", "summary"]
 
-OK = 200
+SENT = {200, 202}
 SOON_SECONDS = 0.1
 USER_ID = "the-id-of-the-user"
 CHAT_ID = "the-id-of-the-chat"
@@ -151,12 +152,28 @@ EVERYTHING = (
         attached=(RECORDING, FILM),
     ),
     Visit(
+        OPENAI,
+        ("[[standin: tool=advisor]] Which one?", "Thank you."),
+        parameters={CHOSEN: dict.fromkeys(("advisor", "datetime", "image_generation"), "on")},
+        advanced={"SERVER_TOOLS": "advisor, datetime, image_generation=openai/gpt-5-image"},
+    ),
+    Visit(
         "standin/pictures-only",
         ("Draw a cat.",),
         has_tools=False,
         parameters={"top_k": 40, "top_logprobs": 2},
         user_valves={"IMAGE_ASPECT_RATIO": "16:9", "IMAGE_SIZE": "2K"},
     ),
+    Visit("openrouter/auto", ("Hello",), user_valves={"ROUTER_TIER": "low"}),
+    Visit(
+        "standin/film",
+        ("It moves. [[video: polls=0 url=https://10.0.0.1/film.mp4]]",),
+        has_tools=False,
+        attached=(PICTURE,),
+    ),
+    Visit("openai/gpt-4o-mini-tts", ("Hello",), has_tools=False),
+    Visit("openai/whisper-large-v3", ("Hello",), attached=(RECORDING,), has_tools=False),
+    Visit("openai/gpt-image-2", ("Draw a cat.",), has_tools=False),
     Visit("deepseek/deepseek-v3.2", ("What does it say?",), attached=(DOCUMENT,)),
     Visit(
         "anthropic/claude-sonnet-4.5",
@@ -187,7 +204,7 @@ def run(visits: Iterable[Visit]) -> list[RecordedRequest]:
     requests = [request for visit in visits for request in asyncio.run(_visit(visit))]
     # a bill is asked for until it is there
     asked = [request for request in requests if not request.path.endswith("/generation")]
-    if refused := [f"{request.status} {request.error}" for request in asked if request.status != OK]:
+    if refused := [f"{request.status} {request.error}" for request in asked if request.status not in SENT]:
         raise RuntimeError(f"the stand-in refused a request: {refused}")
     return requests
 
@@ -247,6 +264,7 @@ async def _visit(visit: Visit) -> list[RecordedRequest]:
             tools = {"get_weather": lambda _: "20 degrees"} if visit.has_tools else {}
             page = Page(pipe, visit.model, tools=tools, chat_id=CHAT_ID)
             page.system, page.attached, page.parameters = "You are kind.", visit.attached, visit.parameters
+            page.metadata = {"variables": {"{{CURRENT_TIMEZONE}}": "Europe/Berlin"}}
             page.user = {"id": USER_ID, "role": "admin", "valves": UserValves(**visit.user_valves)}
             for text in visit.messages:
                 answer = await page.ask(text)

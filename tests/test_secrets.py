@@ -272,7 +272,8 @@ async def test_errors_of_the_network_hold_no_variables_of_a_library() -> None:
             settings = ClientSettings(f"http://{address}", Secret(ADMIN), timeout_seconds=60)
             client = OpenRouterClient(http, settings)
             with pytest.raises(PipeError) as caught:
-                await client.create({"model": "a/m", "input": "x" * 5_000_000})
+                async with client.stream({"model": "a/m", "input": "x" * 5_000_000}):
+                    pass
             assert shown_secrets(with_locals(caught.value)) == []
     running.close()
 

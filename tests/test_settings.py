@@ -19,7 +19,7 @@ from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.money.limits import read_limits
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
 from open_webui_openrouter_pipe.openrouter.offer import Filters, Variant
-from open_webui_openrouter_pipe.openrouter.problems import MOST_PROBLEMS
+from open_webui_openrouter_pipe.openrouter.problems import MOST_PROBLEMS, NamedModels
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.settings import (
     Settings,
@@ -40,6 +40,7 @@ from open_webui_openrouter_pipe.valves import (
     Valves,
     _texts,
     read_advanced,
+    takes,
     text_of,
     user_valves_class,
 )
@@ -58,6 +59,8 @@ NAMES = {
     "TOKYO": ZoneInfo("Asia/Tokyo"),
     "PARAMETERS": {"models", "plugins"},
     "VARIANT": Variant("a/*", ":nitro", ""),
+    "EVERY": NamedModels("MODELS", ("*",), takes(Valves, "MODELS"), are_patterns=True),
+    "ADVISOR": NamedModels("SERVER_TOOLS", ("a/m",), takes(Advanced, "SERVER_TOOLS")),
 }
 """Values of the table that JSON cannot say."""
 CASES = Path(__file__).with_name("settings.txt")

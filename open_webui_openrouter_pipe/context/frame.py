@@ -2,7 +2,7 @@
 
 One text without external resources, which says all of it without its script too. No other script than the page's own
 runs. `frame.css` and `frame.js` are in every page, those of its own name behind them. A page is as high as its content,
-and follows Open WebUI's own theme where it is an embed of the same origin; elsewhere the browser's theme decides.
+and has the theme that `data-theme` names, or else the browser's; as an embed of the same origin it follows the host's.
 Source of what Open WebUI hears of an embed (`iframe:height`, `input:prompt:submit`): `FullHeightIframe.svelte` and
 `Chat.svelte` of Open WebUI 0.12.
 """

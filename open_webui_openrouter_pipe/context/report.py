@@ -54,8 +54,8 @@ _CAUSES: Final = frozenset((*get_args(BreakReason), *get_args(BreakCause)))
 _MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
 _NUMBERED: Final = re.compile(r"^(\d+)([.)])", re.MULTILINE)
 """Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading."""
-_ENTITIES: Final = {"[": "&#91;", "]": "&#93;", "\\": "&#92;"}
-"""What the page would take for the beginning of a formula with a backslash before it."""
+_APART: Final = {"[": "[\u2060", "]": "]\u2060", "\\": "\\\\\u2060"}
+"""What begins a formula behind a backslash: a word joiner keeps it apart, since the page shows entities as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def cost_lines(cost: ChatSpending, say: Say) -> Iterator[str]:
     yield say("context_cost", cost=dollars(cost.cost, cost.provider_cost), count=cost.requests)
     if cost.cached_tokens:
         share = cost.cached_tokens / max(1, cost.input_tokens)
-        yield say("context_read", share=share, cost=dollars(cost.read_cost))
+        yield say("context_read", share=share)
     if cost.saved > 0:
         yield say("context_saved", cost=dollars(cost.saved))
 
@@ -360,7 +360,7 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return text as Markdown shows it as it is."""
-    marked = _MARKUP.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), text)
+    marked = _MARKUP.sub(lambda found: _APART.get(found[0], f"\\{found[0]}"), text)
     return _NUMBERED.sub(r"\1\\\2", marked)
 
 

@@ -7,6 +7,7 @@ output, directly or further behind it in the same turn.
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,6 +16,7 @@ from operator import itemgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
+from ..responses.values import Kept, once
 from .slash import ChatCommand
 
 REFERENCE_DIGITS: Final = 6
@@ -27,6 +29,15 @@ def reference_of(digest: bytes) -> str:
 
 
 Value = TypeVar("Value")
+
+KEPT_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 256 * 1024
+"""What is larger is not kept: an inline image is worth less than the messages that it would displace."""
+ENTRY_BYTES: Final = 3072
+COPIES: Final = 3
+"""What an object takes: so much, and so many times its content, as it is, in bytes, and in what is made of it."""
+_FORM: Final = 2
+"""Of `marshal`: the last one whose bytes follow from content alone."""
 
 
 class ContentCache(Generic[Value]):
@@ -79,6 +90,29 @@ class ContentCache(Generic[Value]):
         """Return the cached value of a key, computing and caching it if needed."""
         found = self.get(key)
         return self.put(key, compute()) if found is None else found
+
+
+class KeptObjects(ContentCache[Kept]):
+    """The messages and tools that a worker has seen, by content, within a number of bytes.
+
+    A chat is sent again with each of its turns. What was not used for long is forgotten.
+    """
+
+    def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:
+        super().__init__(limit_bytes, lambda kept: kept.size_bytes)
+
+    def of(self, value: Any) -> Any:
+        """Return the kept object of the same content and order of keys; what cannot be kept is returned itself."""
+        if type(value) is not dict:
+            return value
+        try:
+            content = marshal.dumps(value, _FORM)
+        except ValueError:  # no plain JSON
+            return value
+        if len(content) > MAX_BYTES:
+            return value
+        name = sha256(content).digest()
+        return self.get_or_compute(name, lambda: Kept(value, ENTRY_BYTES + COPIES * len(content)))
 
 
 def cache_key(*parts: str) -> bytes:
@@ -191,8 +225,12 @@ def _extended(chain: bytes, entries: Iterable[DigestedItem]) -> bytes:
 
 def digest_item(item: Item) -> DigestedItem:
     """Name an item by its content, without its id and status."""
-    named = {name: value for name, value in item.items() if name not in UNNAMED_FIELDS}
-    return DigestedItem(item, content_digest(named))
+    return DigestedItem(item, once(item_digest, item))
+
+
+def item_digest(item: Item) -> bytes:
+    """Return the name of an item."""
+    return content_digest({name: value for name, value in item.items() if name not in UNNAMED_FIELDS})
 
 
 def content_digest(value: Any) -> bytes:
@@ -210,7 +248,7 @@ def _write(value: Any, pieces: list[bytes]) -> None:
     elif kind is str:
         raw = value.encode("utf-8", "surrogatepass")
         pieces += (b'"%d:' % len(raw), raw)
-    elif kind is dict:
+    elif kind is dict or kind is Kept:
         pieces.append(b"{%d:" % len(value))
         for name, inner in value.items():
             _write(name, pieces)

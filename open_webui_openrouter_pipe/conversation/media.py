@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, cast
 
 from ..responses.items import PART_KINDS, Item
-from ..responses.values import as_list, as_object, as_text, decode
+from ..responses.values import as_list, as_object, as_text, decode, once
 
 Family = Literal["openai", "anthropic", "google", "other"]
 
@@ -61,13 +61,12 @@ def is_note(text: str) -> bool:
 
 def holds_pdf(items: Iterable[Item]) -> bool:
     """Return whether a message or a tool's output holds a PDF."""
-    for item in items:
-        fields = cast("Mapping[str, Any]", item)
-        for part in as_list(fields.get("output") or fields.get("content")):
-            data = part.get("file_data") if isinstance(part, dict) else None
-            if isinstance(data, str) and data.startswith("data:application/pdf"):
-                return True
-    return False
+    return any(once(_is_with_pdf, item) for item in items)
+
+
+def _is_with_pdf(fields: Mapping[str, Any]) -> bool:
+    parts = map(as_object, as_list(fields.get("output") or fields.get("content")))
+    return any(as_text(part.get("file_data")).startswith("data:application/pdf") for part in parts)
 
 
 def family_of(model_id: str) -> Family:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 from ..conversation import media
 from ..responses.items import Item
+from ..responses.values import once
 from .conversation import ContentCache, DigestedItem, Tool, content_digest
 from .estimate import estimate_tokens
 
@@ -68,8 +69,6 @@ class TokenCounter:
     counts: ContentCache[TokenCounts]
     encode: Callable[[str], Sequence[int]] | None = None
     family: media.Family = "other"
-    _tools: dict[int, tuple[Tool, TokenCounts]] = field(default_factory=dict, compare=False, repr=False)
-    """What was counted of tools, by their identity; a plan counts the same ones many times."""
 
     @property
     def method(self) -> bytes:
@@ -120,10 +119,8 @@ class TokenCounter:
         """Count all tool definitions; cached by their content."""
         total = NO_TOKENS
         for tool in tools:
-            if id(tool) not in self._tools:
-                counts = self.counts.get_or_compute(content_digest(tool), partial(self._tool, tool))
-                self._tools[id(tool)] = tool, counts  # held, so that nothing else gets its identity
-            total = total.plus(self._tools[id(tool)][1])
+            name = once(content_digest, tool)
+            total = total.plus(self.counts.get_or_compute(name, partial(self._tool, tool)))
         return total
 
     def _tool(self, tool: Tool) -> TokenCounts:

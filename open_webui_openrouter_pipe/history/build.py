@@ -24,6 +24,7 @@ from .artifacts import (
     maker_of,
     prompt_name,
 )
+from .folded import results_as_messages
 from .markers import (
     Reference,
     leading_markers,
@@ -40,6 +41,7 @@ from .reading import (
     History,
     Instruction,
     Origin,
+    PlainTurn,
     UserMessage,
     read_messages,
     split_at_markers,
@@ -156,6 +158,8 @@ class _Preparation:
 
     def prepare(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries of a turn as they are to be built."""
+        if type(entries) is PlainTurn:
+            return entries
         kept: list[Entry] = []
         for entry in entries:
             if isinstance(entry, ArtifactRef):
@@ -211,13 +215,14 @@ def with_round(
     items: Sequence[Item],
     *,
     artifact_ids: Mapping[int, str],
-    outputs: Mapping[str, str],
+    outputs: Mapping[str, Any],
     messages_before: int,
 ) -> History:
     """Return the history with a round at its end.
 
     `items` is the round's output as the host has it, `artifact_ids` are by index what was stored of it, `outputs` by
-    call id what the calls returned. `messages_before` is how many messages were read so far.
+    call id what the calls returned, a text or parts, as the host orders it. `messages_before` is how many messages were
+    read so far.
     """
     calls = [item for item in items if is_function_call(item) and item["call_id"] in outputs]
     functions = [
@@ -234,10 +239,8 @@ def with_round(
         "tool_calls": functions,
         "reasoning_details": [*map(write_reference, references)],
     }
-    returned = [
-        {"role": "tool", "tool_call_id": call["call_id"], "content": outputs[call["call_id"]]}
-        for call in calls
-    ]
+    items_returned = [{"call_id": call_id, "output": output} for call_id, output in outputs.items()]
+    returned = results_as_messages(items_returned)
     added = read_messages([said, *returned], first_index=messages_before, others=history.others)
     return replace(
         history,
@@ -269,7 +272,7 @@ def _marked(items: Sequence[Item], artifact_ids: Mapping[int, str]) -> tuple[lis
     for index, item in enumerate(items):
         fields = cast("Mapping[str, Any]", item)
         if ulid := artifact_ids.get(index):
-            name = read_call_name(as_text(fields.get("call_id")))
+            name = read_call_name(as_text(fields.get("call_id"))) if is_function_call(item) else None
             waiting[ulid] = name is not None and name.ulid == ulid
         has_reasoning = has_reasoning or is_reasoning(item)
         if is_message(item):

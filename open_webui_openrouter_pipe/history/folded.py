@@ -214,7 +214,7 @@ def unfold_output(output: Iterable[Any]) -> list[Message]:
     messages: list[Message] = []
     for is_result, group in groupby(sent, key=_is_result):
         found = [*group]
-        messages += _results(found) if is_result else _answer(found, replayed)
+        messages += results_as_messages(found) if is_result else _answer(found, replayed)
     kept: list[Message] = []
     paired: set[str] = set()
     for index, message in enumerate(messages):
@@ -269,8 +269,8 @@ def _answer(items: Iterable[Message], replayed: Container[str]) -> list[Message]
     return [message] if texts or len(message) > 2 else []
 
 
-def _results(items: Iterable[Message]) -> list[Message]:
-    """The tool messages of results, and the user message of their images."""
+def results_as_messages(items: Iterable[Message]) -> list[Message]:
+    """Return the tool messages of results, and the user message of their images."""
     messages: list[Message] = []
     images: list[Message] = []
     for item in items:

@@ -119,14 +119,19 @@ def code_ulids(text: str) -> list[str]:
     return [ulid for ulid, start, _ in spans if start not in outside]
 
 
-def split_text_by_markers(text: str, ulids: Container[str] | None = None) -> list[MarkedText]:
+def split_text_by_markers(
+    text: str, ulids: Container[str] | None = None, quoted: Container[str] = ()
+) -> list[MarkedText]:
     """Divide the text at its runs of markers; joining the `raw` of all segments yields the text again.
 
-    Markers are those outside of code; with `ulids`, those of them alone, in code as well. A run takes up to two
-    newlines on either side with it, and runs that touch are one.
+    Markers are those outside of code that are not `quoted`; with `ulids`, those of them alone, in code as well. A run
+    takes up to two newlines on either side with it, and runs that touch are one.
     """
     spans = _spans(text)
-    spans = _outside_code(text, spans) if ulids is None else [span for span in spans if span[0] in ulids]
+    if ulids is None:
+        spans = [span for span in _outside_code(text, spans) if span[0] not in quoted]
+    else:
+        spans = [span for span in spans if span[0] in ulids]
     segments: list[MarkedText] = []
     run: list[str] = []
     run_start = done = 0

@@ -12,13 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby, takewhile
+from itertools import chain, groupby, pairwise, takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..conversation.slash import ChatCommand, Command, Unknown, read_command
 from ..errors import InvalidHistory
-from ..responses.items import PHASES, InputPart
-from ..responses.values import as_list, as_object, as_text, clean_text
+from ..responses.items import PHASES, InputPart, Item
+from ..responses.values import as_list, as_object, as_text, clean_text, once
 from .folded import (
     TOOL_IMAGES_TEXT,
     FoldedCall,
@@ -36,7 +36,6 @@ from .markers import (
     all_ulids,
     code_ulids,
     insert_references,
-    marker_ulids,
     read_call_name,
     read_references,
     split_text_by_markers,
@@ -46,6 +45,11 @@ from .parts import omitted_part, read_arguments, read_call_id, read_content, rea
 _ANSWERING = frozenset({"assistant", "tool"})
 """A chat whose first messages the host has cut off begins with one of these; its instructions stay in front."""
 _BESIDE_TEXT: Final = ("output", "tool_calls", "reasoning_details")
+_NOT_PLAIN: Final = (*_BESIDE_TEXT, "refusal", "phase")
+_MARKS: Final = (MARKER_END, "![")
+"""Of texts in which there may be markers, or images."""
+Keep: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""Returns a JSON object of the same content, which may have been kept."""
 _SPEAKER: Final = "(?:USER|ASSISTANT|SYSTEM): "
 _IN_PROMPT: Final = re.compile(
     rf"(?:^USER: *+/[^\n]*+(?:\n(?!{_SPEAKER})[^\n]*+)*+\n)?^ASSISTANT: *+{ANSWER_MARK}.*?"
@@ -303,11 +307,13 @@ def read_history(
     prompt: str | None = None,
     of_program: bool = False,
     without_items: Iterable[str] = (),
+    keep: Keep = dict,
 ) -> History:
     """Read a chat as Open WebUI shows it, folded or unfolded; `prompt` and `of_program` are as in `find_commands`.
 
     `without_items` are the texts of its answers of which the host keeps no items: it has folded what they did into
-    them, each counts once. In all others, blocks of the host are what somebody wrote, and text.
+    them, each counts once. In all others, blocks of the host are what somebody wrote, and text. What `keep` keeps of
+    plain turns is read once.
 
     Raises:
         InvalidHistory: There is no message in it at all.
@@ -317,11 +323,18 @@ def read_history(
     found = find_commands(messages, prompt=prompt, of_program=of_program)
     reader = _Reader(without_items)
     commands: list[ChatCommand] = []
+    begins = [index for index, message in enumerate(found.left) if as_object(message).get("role") == "user"]
+    ends = dict(pairwise(begins))
+    read_until = 0
     for index, message in enumerate(found.left):
+        if index < read_until:
+            continue
         if index in found.commands:
             turns = len(reader.turns) if reader.question else 0
             commands.append(ChatCommand(turns, found.commands[index]))
-        if message is not TAKEN_OUT:
+        if index in ends and reader.add_plain(index, found.left[index : ends[index]], keep):
+            read_until = ends[index]
+        elif message is not TAKEN_OUT:
             reader.read(index, message)
     if not reader.is_readable:
         raise InvalidHistory("The chat could not be read: it has no message.")
@@ -347,6 +360,30 @@ def read_messages(
     return History(reader.turns, reader.repairs, others=tuple(reader.others))
 
 
+class PlainTurn(list[Entry]):
+    """A turn of texts alone behind others, which is read and built the same whatever stands around it.
+
+    It is kept: nobody changes it. `items` are those that its entries become, none until it was built.
+    """
+
+    items: Sequence[Item] = ()
+
+
+def _read_plain(turn: Mapping[str, Any]) -> PlainTurn | None:
+    """Read the messages of a turn by themselves; None where more than their texts counts."""
+    messages = turn["messages"]
+    for message in messages:
+        text = message.get("content")
+        if message.get("role") not in ("user", "assistant") or not isinstance(text, str) or not text:
+            return None
+        if any(map(message.get, _NOT_PLAIN)) or any(each in text for each in _MARKS) or may_hold_blocks(text):
+            return None
+    reader = _Reader()
+    for index, message in enumerate(messages, turn["index"]):
+        reader.read(index, message)
+    return None if reader.repairs else PlainTurn(reader.turns[0])
+
+
 class _Reader:
     """The turns so far, and the instructions held back until the next user message, or the first of all."""
 
@@ -362,6 +399,18 @@ class _Reader:
         self._searched = 0
         self._has_commentary = False
         self._instructions: list[tuple[str, Origin]] = []
+
+    def add_plain(self, index: int, messages: Sequence[Any], keep: Keep) -> bool:
+        """Add a turn that begins with a user's message at an index, if it is plain; return whether it was."""
+        if not self.question or self._instructions or not all(isinstance(each, dict) for each in messages):
+            return False
+        turn = once(_read_plain, keep({"turn": len(self.turns), "index": index, "messages": messages}))
+        if turn is None or not isinstance(turn[0], UserMessage):
+            return False
+        self.others.append(messages[0]["content"])
+        self._has_commentary, self.question = False, turn[0]
+        self.turns.append(turn)
+        return True
 
     def read(self, index: int, message: Any) -> None:
         if not isinstance(message, dict):
@@ -388,7 +437,7 @@ class _Reader:
         self.others.append(message.get("content"))
         parts = read_content(message.get("content"))
         if self.turns[-1] and isinstance(message.get("content"), list) and _are_tool_images(parts):
-            self.turns[-1].append(ToolImages(tuple(parts), origin))
+            self.turns[-1] = [*self.turns[-1], ToolImages(tuple(parts), origin)]
             return
         if self.question:
             self.turns.append([])
@@ -479,8 +528,7 @@ class _Reader:
         """What reads like a marker where it was quoted from what is nobody's answer is text."""
         text = clean_text(text)
         quoted = self._quoted_before().intersection(all_ulids(text)) if MARKER_END in text else ()
-        ulids = {*marker_ulids(text)}.difference(quoted) if quoted else None
-        self.turns[-1] += split_at_markers(text, origin, phase, ulids, quoted)
+        self.turns[-1] += split_at_markers(text, origin, phase, quoted=quoted)
 
     def _quoted_before(self) -> set[str]:
         """The ULIDs and ids of calls in the messages so far that are nobody's answer: of markers and blocks."""
@@ -523,12 +571,12 @@ def split_at_markers(
 
     What is `quoted` is no marker in code either.
     """
-    for raw, found in split_text_by_markers(text, ulids):
+    for raw, found in split_text_by_markers(text, ulids, quoted):
         for ulid in found:
             yield ArtifactRef(ulid, Origin(origin.message, origin.role, ulid, origin.part))
         if not found and not raw.isspace():
-            in_code = filter(lambda ulid: ulid not in quoted, code_ulids(raw)) if quoted else code_ulids(raw)
-            yield AssistantText(raw, origin, phase, tuple(in_code))
+            in_code = tuple([ulid for ulid in code_ulids(raw) if ulid not in quoted])
+            yield AssistantText(raw, origin, phase, in_code)
 
 
 def split_at_folds(

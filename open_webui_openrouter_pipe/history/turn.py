@@ -24,7 +24,7 @@ from ..responses.items import (
     kind_of,
     picture_address,
 )
-from ..responses.values import as_object, as_text, wire_name
+from ..responses.values import Kept, as_object, as_text, wire_name
 from .artifacts import (
     ANTHROPIC,
     ROUTER,
@@ -46,6 +46,7 @@ from .reading import (
     Entry,
     Instruction,
     Origin,
+    PlainTurn,
     Repair,
     RepairKind,
     ToolCall,
@@ -153,11 +154,17 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, built: 
     What its answer shows is sent behind it once another turn follows, each image once in a chat: as a user's, since
     answers hold text alone. An item that a model has drawn is sent as that.
     """
+    if type(entries) is PlainTurn and entries.items:
+        for entry, item in zip(entries, entries.items, strict=True):
+            built.send(item, entry.origin, number)
+        return
+    begun = len(built.items)
     calls = [entry.call_id for entry in entries if isinstance(entry, ToolCall)]
     named_calls = {name.ulid: call_id for call_id in calls if (name := read_call_name(call_id))}
     builder = _TurnBuilder(number, rules, built, named_calls)
     for entry in entries:
-        builder.add(entry)
+        if not (isinstance(entry, ToolCall | ToolResult) and entry.call_id in builder.replaced):
+            builder.add(entry)
     if builder.missing:
         builder.match_missing_outputs()
         built.missing |= builder.missing
@@ -176,6 +183,8 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, built: 
     if new and number < rules.latest:
         rules.pictures.update(new)
         built.send(input_message("user", [*new.values()]), built.origins[-1], number)
+    if type(entries) is PlainTurn:
+        built.items[begun:] = entries.items = cast("list[Item]", [*map(Kept, built.items[begun:])])
 
 
 def input_message(role: Literal["user", "system", "developer"], parts: Sequence[InputPart]) -> InputMessage:
@@ -212,6 +221,8 @@ class _TurnBuilder:
     placeholders: list[Placeholder] = field(default_factory=list)
     missing: dict[str, MissingArtifact] = field(default_factory=dict)
     images: list[InputPart] = field(default_factory=list)
+    replaced: set[str] = field(default_factory=set)
+    """The ids of calls of OpenRouter's own tools, in the place of which their items are sent."""
     _matcher: ToolCallMatcher = field(default_factory=ToolCallMatcher)
     _phase: tuple[tuple[int, int], str] | None = None
     """Of the text that follows in this message."""
@@ -298,6 +309,8 @@ class _TurnBuilder:
             case kind if kind in CALL_TYPES:
                 self._add_output(item, "artifact", origin)
             case kind:
+                if call_id := self.named_calls.get(origin.marker or ""):
+                    self.replaced.add(call_id)
                 is_refused = is_other_family and "encrypted_content" in item
                 problem = "sealed by another family of models" if is_refused else None
                 if kind_of(kind).answered_by == "nobody":

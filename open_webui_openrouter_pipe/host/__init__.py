@@ -3,6 +3,7 @@
     call         what the host passes to a pipe, parsed once
     native       outputs as the Responses events that a web page or a channel draws, and as the host stores them
     tagged_code  code that a model writes between tags for the host to run
+    tool_runs    tools of the host that run here, by its own functions
     tool_stops   tools of the host that their user stops
     chunks       outputs for callers without a web page
     files        the host's file storage

@@ -15,7 +15,7 @@ from ..conversation.slash import Command
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..history.reading import erase_commands, find_commands
-from ..ports import RequestOrigin
+from ..ports import HostTools, RequestOrigin
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import Language, notice
 from .native import FAILED, NOTICE
@@ -123,6 +123,8 @@ class Call:
     """Whether a task of the host is about a command of ours, which no model sees, or about a turn that failed."""
     is_internal: bool = False
     """Whether the host itself asks, for an automation or a sub-agent, and looks for an error in a field of its own."""
+    tools: HostTools | None = None
+    """Those of the host, where they may run here."""
     runs_tagged_code: bool = False
     """Whether the host runs code that the model writes between tags."""
     language: Language | None = None

@@ -154,27 +154,31 @@ def model_fields(model: Model, defaults: Mapping[str, Any]) -> Mapping[str, Any]
         "image_generation": model.draws or model.calls_tools,
         **dict.fromkeys(("web_search", "code_interpreter", "builtin_tools"), model.calls_tools),
     }
-    tags = [
-        (provider, True),
-        ("free", model.is_free),
-        ("reasoning", model.reasons),
-        ("vision", "image" in model.input_modalities),
-        ("tools", "tools" in model.supported_parameters),
-        ("images", model.draws),
-        ("long context", (model.context_tokens or 0) >= LONG_CONTEXT_TOKENS),
-        ("expiring", bool(model.expires)),
-    ]
     return {
         _NAME: model.name,
         **({"description": description} if description else {}),
         _ICON: icon(slug, provider),
-        "tags": [{"name": tag} for tag, is_so in tags if is_so],
+        "tags": [{"name": tag} for tag in (provider, *_tags(model))],
         **({_HIDDEN: True} if model.gone_since else {}),
         **{
             f"{_CAPABILITY}{name}": can and defaults.get(name) is not False
             for name, can in capabilities.items()
         },
     }
+
+
+def _tags(model: Model) -> list[str]:
+    """What a model's tags say of it."""
+    tags = {
+        "free": model.is_free,
+        "reasoning": model.reasons,
+        "vision": "image" in model.input_modalities,
+        "tools": "tools" in model.supported_parameters,
+        "images": model.draws,
+        "long context": (model.context_tokens or 0) >= LONG_CONTEXT_TOKENS,
+        "expiring": bool(model.expires),
+    }
+    return [tag for tag, is_so in tags.items() if is_so]
 
 
 def updated_row(row: RowInfo, fields: Mapping[str, Any]) -> RowInfo | None:
@@ -256,8 +260,9 @@ def _short(tokens: int) -> str:
 
 
 def _per_million(price: float) -> str:
-    """Dollars, to three digits that count."""
-    return f"${Decimal(f'{price * 1_000_000:.3g}'):f}"
+    """Dollars, to three digits that count, and with two decimals if with any."""
+    whole, _, part = f"{Decimal(f'{price * 1_000_000:.3g}'):f}".partition(".")
+    return f"${whole}.{part:0<2}" if part else f"${whole}"
 
 
 async def admin_parameters(call: Call) -> Mapping[str, Any]:
@@ -411,7 +416,7 @@ async def write_model_rows(function_id: str, models: Sequence[Model], settings: 
     grants = await _grants(settings.access)
     if missing and (installed := await _installed_switches()):
         missing = {
-            row_id: replace(info, meta=with_switches(info.meta, installed, thinks=by_row_id[row_id].reasons))
+            row_id: replace(info, meta=with_switches(info.meta, installed, _tags(by_row_id[row_id])))
             for row_id, info in missing.items()
         }
     if missing and (settings.sync_info or grants):
@@ -420,6 +425,10 @@ async def write_model_rows(function_id: str, models: Sequence[Model], settings: 
         await _update(row_id, fields)
     if settings.access_for == "all":
         await _set_access([row_id for row_id in by_row_id if rows.get(row_id)], grants)
+        if not (settings.sync_info or grants):  # otherwise an administrator may have closed a single model
+            await _remove_empty(
+                [row_id for row_id, model in by_row_id.items() if rows.get(row_id) == RowInfo(model.name, {})]
+            )
 
 
 async def _installed_switches() -> frozenset[str]:
@@ -442,9 +451,12 @@ async def _read_rows(function_id: str) -> dict[str, RowInfo | None]:
     query = sa.select(Row.id, Row.base_model_id, Row.name, Row.meta).where(of_function)
     async with get_async_db_context() as session:
         found = (await session.execute(query)).all()
+    said = {
+        row_id: {key: each for key, each in as_object(meta).items() if each is not None}
+        for row_id, _, _, meta in found
+    }
     return {
-        row_id: RowInfo(name, as_object(meta)) if base_id is None else None
-        for row_id, base_id, name, meta in found
+        row_id: RowInfo(name, said[row_id]) if base_id is None else None for row_id, base_id, name, _ in found
     }
 
 
@@ -518,6 +530,16 @@ async def _update(row_id: str, fields: Mapping[str, Any]) -> None:
     except HTTPException as error:
         if error.status_code != 409:
             raise
+
+
+async def _remove_empty(row_ids: Sequence[str]) -> None:
+    """Remove those of the rows without fields that say no more than none would: they are read at each call."""
+    from open_webui.models.models import Models
+
+    for row_id in row_ids:
+        row = await Models.get_model_by_id(row_id)
+        if row and row.is_active and not (row.access_grants or row.params.model_dump()):
+            await Models.delete_model_by_id(row_id)
 
 
 async def _grants(access: Sequence[str]) -> frozenset[Grant]:

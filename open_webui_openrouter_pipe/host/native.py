@@ -7,14 +7,26 @@ Source: `utils/response.py: handle_responses_streaming_event` and `utils/middlew
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from ..context.report import plain
 from ..history.markers import Reference, leading_markers, standalone_markers, visible_chars, write_reference
-from ..money.prices import dollars
-from ..ports import AnswerCost, Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
+from ..money.prices import dollars, tool_parts
+from ..ports import (
+    AnswerCost,
+    Embed,
+    Failed,
+    Notice,
+    Output,
+    RoundEnded,
+    Sketch,
+    StoredMarkers,
+    ToolAnswered,
+    ToolsBegan,
+)
 from ..responses.effects import (
     TEXT_KINDS,
     UNKNOWN,
@@ -27,7 +39,8 @@ from ..responses.effects import (
     TextDelta,
     Usage,
 )
-from ..responses.items import Item, kind_of, picture_address
+from ..responses.items import FunctionCall, Item, kind_of, picture_address
+from ..responses.tools import PREFIX
 from ..responses.values import as_list, as_object, as_text, is_web_address
 
 HostItem = dict[str, Any]
@@ -43,6 +56,9 @@ The page draws the text of an item whose type it does not know, in its place (`s
 copies it nor reads it aloud, and sends it to no model, for answers, titles and the rest (`utils/misc.py`).
 """
 
+INTERRUPTED: Final = "Error: tool execution was interrupted; its outcome is unknown."
+"""What a tool has answered that was stopped: the host's own words for it (`resume_tool_calls`)."""
+
 FAILED: Final = "failed"
 """What such an item has besides, where it says why there is no whole answer."""
 _ADDRESS: Final = re.compile(r"(https?://[\w.:/%?&=#~-]*[A-Za-z0-9/])", re.ASCII)
@@ -50,9 +66,31 @@ _ADDRESS: Final = re.compile(r"(https?://[\w.:/%?&=#~-]*[A-Za-z0-9/])", re.ASCII
 _BELOW_AN_ITEM: Final = (Notice, AnswerCost, TextDelta, ItemFinished, ItemAmended)
 """Outputs above which no line is written: they begin no item, and end nothing."""
 
+_ASKED: Final = (
+    "url",
+    "timezone",
+    "model",
+    "prompt",
+    "task_name",
+    "task_description",
+    "action",
+    "command",
+    "query",
+)
+"""What a tool of OpenRouter's was asked, by the fields of its item."""
+_NO_RESULTS: Final = frozenset(
+    {
+        *(*_ASKED, "type", "id", "status", "call_id", "arguments", "name", "instance_name", "container_id"),
+        *("imageUrl", "imageB64", "httpStatus"),
+    }
+)
+"""What else is not its result; a picture is shown as one."""
+_RESULT_CHARACTERS: Final = 4_000
+"""How much of a result stands in the chat; the model has it whole."""
+
 UsageShown: TypeAlias = Literal["all", "no_cost", "tokens"]
 """What usage says: everything; nothing of money; of an answer whose model is to be guessed, its tokens alone."""
-_MONEY: Final = frozenset({"price", "provider_price", "cost", "total_cost", "is_byok"})
+_MONEY: Final = frozenset({"price", "provider_price", "tools", "cost", "total_cost", "is_byok"})
 _TOKENS: Final = ("input_tokens", "output_tokens", "total_tokens", "prompt_tokens", "completion_tokens")
 
 
@@ -81,6 +119,7 @@ def host_usage(
             **({"provider_price": dollars(paid.provider_cost)} if paid.byok_requests else {}),
             "seconds": round(whole.seconds, 1),
             "requests": whole.requests,
+            **({"tools": ", ".join(tool_parts(whole.tools))} if whole.tools else {}),
         }
     if served.model:
         first |= {"model": served.other_model or served.model, "provider": served.provider}
@@ -114,9 +153,30 @@ def _begin(item: Item, item_id: str) -> HostItem | None:
         case "reasoning":
             return {**begun, "summary": []}
         case "function_call":
-            named = {"call_id": fields.get("call_id") or item_id, "name": fields.get("name") or ""}
+            name = fields.get("name") if fields["type"] == drawn_as else fields["type"].removeprefix(PREFIX)
+            named = {"call_id": fields.get("call_id") or item_id, "name": name or ""}
             return {**begun, **named, "arguments": ""}
     return begun
+
+
+def _server_call(fields: Mapping[str, Any]) -> tuple[str, str]:
+    """The arguments of a call of OpenRouter's tool, and its result, as texts."""
+    asked = {name: fields[name] for name in _ASKED if fields.get(name) is not None}
+    of_picture = {"result"} if kind_of(fields["type"]).is_picture else set[str]()
+    results = [
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in fields.items()
+        if value and name not in _NO_RESULTS | of_picture
+    ]
+    text = "\n".join(results)
+    return json.dumps(asked, ensure_ascii=False), text[:_RESULT_CHARACTERS]
+
+
+def _output_of(call: Mapping[str, Any], text: object, item_id: str) -> HostItem:
+    """The output of a call; the host stops at outputs that are not a list of parts."""
+    output = [{"type": "input_text", "text": text}]
+    named = {"type": "function_call_output", "id": f"fco_{item_id}", "call_id": call["call_id"]}
+    return {**named, "output": output, "status": "completed"}
 
 
 def _message(item_id: str, text: str, *, status: str = "completed") -> HostItem:
@@ -183,8 +243,11 @@ class NativeWriter:
         self._prefixes: dict[int, str] = {}
         self._last_part: dict[int, int] = {}
         self._pictures: list[str] = []
+        self._has_sketch = False
         self._round_start = 0
         self._unreported = False
+        self.running: dict[str, FunctionCall] = {}
+        """The calls of tools that run here, by their ids."""
         self._last_usage: Usage | None = None
         self._served = UNKNOWN
         self.usage: Usage | None = None
@@ -206,7 +269,7 @@ class NativeWriter:
         events: list[HostEvent] = []
         if self._lines and not isinstance(output, _BELOW_AN_ITEM):
             events = self._say()
-        elif self._waits and not isinstance(output, Notice | AnswerCost):
+        elif self._waits and not isinstance(output, Notice | AnswerCost | Sketch):
             events = self._end_wait()
         return [*events, *self._renderers[type(output)](self, output)]
 
@@ -240,9 +303,11 @@ class NativeWriter:
 
     def stop(self, line: str) -> list[HostEvent]:
         """Return the events for a user who has stopped the answer; the line for one without text, "" for none."""
+        calls = [*self.running.values()]
+        events = [event for call in calls for event in self._answered(ToolAnswered(call, INTERRUPTED))]
         if line and not any(item["type"] == "message" for item in self.items):
             self._lines.append(Notice(line, weight=1))
-        return self._say()
+        return [*events, *self._end_sketch(), *self._say()]
 
     @property
     def open_calls(self) -> list[HostItem]:
@@ -308,11 +373,17 @@ class NativeWriter:
         return [event]
 
     def _finish(self, effect: ItemFinished | ItemAmended) -> list[HostEvent]:
-        output_index = self._output_indexes.get(effect.index)
+        output_index, item = self._output_indexes.get(effect.index), effect.item
         if output_index is None:
-            self._pictures += filter(None, [picture_address(effect.item)])
+            self._pictures += filter(None, [picture_address(item)])
             return []
-        return self._replace(output_index, self._finished(effect, output_index))
+        events = self._replace(output_index, self._finished(effect, output_index))
+        call = self.items[output_index]
+        if call["type"] == "function_call" != item["type"] and call in self.open_calls:
+            self._pictures += filter(None, [picture_address(item)])
+            _, result = _server_call(cast("Mapping[str, Any]", item))
+            events.append(self._add(_output_of(call, result, self._new_id())))
+        return events
 
     def _amend(self, effect: ItemAmended) -> list[HostEvent]:
         """The host makes sources of the citations in each finished message, so known ones are not sent again."""
@@ -340,6 +411,8 @@ class NativeWriter:
                 done |= {"summary": _reasoning_parts(fields.get("summary"), "summary_text")}
                 seconds = begun.get("duration", int(self._clock() - self._begun_at[effect.index]))
                 return {**done, **({"content": content} if content else {}), "duration": seconds}
+            case "function_call" if fields["type"] != "function_call":
+                return {**done, "arguments": _server_call(fields)[0]}
             case "function_call":  # name and id may have been unknown when the call began
                 known = {key: text for key in ("call_id", "name") if (text := as_text(fields.get(key)))}
                 return {**done, **known, "arguments": fields.get("arguments") or "{}"}
@@ -377,17 +450,20 @@ class NativeWriter:
         said = sum(visible_chars(item["content"][0]["text"]) for item in items if item["type"] == "message")
         return said + (0 if self._round_start else self._continued_chars)
 
+    def _run_tools(self, began: ToolsBegan) -> list[HostEvent]:
+        self.running |= {call["call_id"]: call for call in began.calls}
+        return []
+
     def _answered(self, effect: ToolAnswered) -> list[HostEvent]:
-        """A call that is whole, and its output; the host stops at outputs that are not a list of parts."""
-        begun = _begin(effect.call, self._new_id()) or {}
+        """The output of a call, and that itself where it is not shown."""
+        is_shown = self.running.pop(effect.call["call_id"], None)
+        begun = {} if is_shown else _begin(effect.call, self._new_id()) or {}
+        output = {**_output_of(effect.call, effect.output, self._new_id()), **effect.shown}
+        if is_shown:
+            items = enumerate(self.items)
+            at = next(at for at, item in items if item.get("call_id") == output["call_id"])
+            return [*self._replace(at, {**self.items[at], "status": output["status"]}), self._add(output)]
         call = {**begun, "status": "completed", "arguments": effect.call["arguments"] or "{}"}
-        output = {
-            "type": "function_call_output",
-            "id": f"fco_{self._new_id()}",
-            "call_id": call["call_id"],
-            "output": [{"type": "input_text", "text": effect.output}],
-            "status": "completed",
-        }
         return [self._add(call), self._add(output)]
 
     def _next_round(self, effect: RoundEnded) -> list[HostEvent]:
@@ -419,9 +495,21 @@ class NativeWriter:
         return events
 
     def _error(self, failed: Failed) -> list[HostEvent]:
-        self.failed = failed
+        self.failed, sketch = failed, self._end_sketch()
         completed = [self._completed(None)] if self._remove_calls() or self._unreported else []
-        return [*completed, {"error": {"message": failed.message}}]
+        return [*sketch, *completed, {"error": {"message": failed.message}}]
+
+    def _sketch(self, sketch: Sketch) -> list[HostEvent]:
+        """The page draws it, and the host does not store it: of these events it stores those called "files" alone.
+
+        Source: `socket/main.py: get_event_emitter` of Open WebUI 0.12.
+        """
+        self._has_sketch = bool(sketch.url)
+        files = [{"type": "image", "url": sketch.url}] if sketch.url else []
+        return [{"event": {"type": "chat:message:files", "data": {"files": files}}}]
+
+    def _end_sketch(self) -> list[HostEvent]:
+        return self._sketch(Sketch()) if self._has_sketch else []
 
     def _remove_calls(self) -> bool:
         """The host would run the calls of an answer that broke off, whatever their status; not those with an output."""
@@ -434,7 +522,9 @@ class NativeWriter:
 
     def _completed(self, response_id: str | None) -> HostEvent:
         output = [
-            item for item in self.items if item["type"] != "function_call" or item["status"] == "completed"
+            item
+            for item in self.items
+            if item["type"] != "function_call" or item["status"] in {"completed", FAILED}
         ]
         output = output or [_message(self._new_id(), "")]
         response: dict[str, Any] = {"id": response_id, "status": "completed", "output": output}
@@ -461,11 +551,13 @@ class NativeWriter:
         ResponseFinished: _end,
         ResponseFailed: _end,
         StoredMarkers: _mark,
+        ToolsBegan: _run_tools,
         ToolAnswered: _answered,
         RoundEnded: _next_round,
         AnswerCost: _note_cost,
         Notice: _notice,
         Embed: lambda _, page: [{"event": {"type": "embeds", "data": {"embeds": [page.html]}}}],
+        Sketch: _sketch,
         Failed: lambda self, failed: self._error(failed),  # a page and a channel have their own
     }
 
@@ -488,7 +580,7 @@ class PageWriter(NativeWriter):
 
     def _error(self, failed: Failed) -> list[HostEvent]:
         self.failed, had_calls = failed, self._remove_calls()
-        events = [self._add({**self._written(_quoted(failed.message)), FAILED: True})]
+        events = [*self._end_sketch(), self._add({**self._written(_quoted(failed.message)), FAILED: True})]
         return [*events, self._completed(None)] if had_calls or self._unreported else events
 
 

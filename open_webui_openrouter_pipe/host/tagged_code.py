@@ -39,6 +39,7 @@ class TaggedCodeWriter:
 
     def __init__(self, writer: NativeWriter, *, new_id: Callable[[], str]) -> None:
         self._writer = writer
+        self.running = writer.running
         self._new_id = new_id
 
     def render(self, output: Output) -> list[HostEvent]:

@@ -1,4 +1,4 @@
-"""How one user is addressed: the language of lines, which of them, questions on the page, and spoken answers.
+"""How one user is addressed: the language of lines, which of them, the theme of pages, questions, and spoken answers.
 
 Of this only the instructions for a spoken answer reach the model: lines are looked up when they leave for the user.
 Sources in Open WebUI 0.12: the page sends its language as a variable of the prompt (`getPromptVariables`, from its own
@@ -10,12 +10,14 @@ under the last one of a chat for administrators and for users with the permissio
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from ..ports import Failed, Notice, Output
+from ..ports import Embed, Failed, Notice, Output
 from ..responses.values import as_object, as_text
 from ..words.lines import (
     ENGLISH,
@@ -32,6 +34,9 @@ EventCall: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
 EventEmitter: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 StatusLines = Literal["all", "important", "none"]
 
+_THEME: Final = "return document.documentElement.classList.contains('dark') ? 'dark' : 'light'"
+"""For the page's own `execute` (`Chat.svelte`)."""
+_THEME_SECONDS: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -48,6 +53,19 @@ def page_question(
         return None if isinstance(answer, dict) and "error" in answer else bool(answer)
 
     return ask
+
+
+async def in_theme(page: Embed, event_call: EventCall) -> Embed:
+    """Return a page in the theme that the tab shows; as it is where no tab says so within `_THEME_SECONDS`.
+
+    An embed sees nothing of the host's page, unless users have let it.
+    """
+    with suppress(TimeoutError):
+        answer = event_call({"type": "execute", "data": {"code": _THEME}})
+        theme = await asyncio.wait_for(answer, _THEME_SECONDS)
+        if theme in ("dark", "light"):
+            return Embed(page.html.replace("<html", f'<html data-theme="{theme}"', 1))
+    return page
 
 
 async def voice_prompt() -> str:

@@ -122,11 +122,12 @@ chat's commands in the list that opens when somebody types `/` |
 | `uninstall shortcuts` | removes these again |
 | `uninstall` | removes the tables, the marks in chats, the shortcuts, and everything else that is kept |
 
-Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
-backup of the database before, and choose a time when nobody chats.
+Like this, each only reports what it would change. With `now` behind it, or as the next message, it is done, and \
+cannot be undone: make a backup of the database before, and choose a time when nobody chats.
 
 New users begin with the first model of the list, unless you choose one for all: Admin Panel → Settings → Models → the \
-model's menu → Set as Selected Model. The entry "OpenRouter: ready" (valve `STATUS_ENTRY`) names one that costs little.
+model's menu → Set as Selected Model. One that costs little is named by the entry "OpenRouter: ready" of the list of \
+models, which `{{"STATUS_ENTRY": "always"}}` in the valve *More Settings* shows.
 
 {functions}"""
 
@@ -169,7 +170,7 @@ WOULD_RECORD: Final = (
 )
 TO_DO_IT: Final = f"To do it, write `{{command}} {_NOW}`."
 UNDONE_BY: Final = "`uninstall shortcuts` undoes it."
-TO_ENTER: Final = "To do it, write the same once more, with `now` as the last word."
+TO_ENTER: Final = "To do it, write `now`."
 NO_BILLS: Final = "Write `enter bill`, and behind it whole lines of the log that say `bill not written`."
 ENTERED_DOLLARS: Final = (
     "They come to ${0:.6f} at OpenRouter and, where a provider's own key was used, ${1:.6f} there."
@@ -200,6 +201,11 @@ class MaintenanceCommand:
     def text(self) -> str:
         """How it is written, without `now`."""
         return " ".join(word for word in (self.name, self.object, self.source) if word)
+
+
+def is_confirmation(text: str) -> bool:
+    """Whether a message says nothing but that the command before it is to be done."""
+    return text.strip("` \n").lower() == _NOW
 
 
 def read_command(text: str) -> MaintenanceCommand:
@@ -247,7 +253,7 @@ def settings_report(target: str, changed: Mapping[str, str], problems: Sequence[
     values = {
         name: " ".join(value.split()).replace("`", "'").replace("|", "\\|") for name, value in changed.items()
     }
-    lines = [f"| `{name}` | `{value[:_VALUE_CHARACTERS]}` |" for name, value in values.items()]
+    lines = [f"| `{name}` | `{value[:_VALUE_CHARACTERS] or ' '}` |" for name, value in values.items()]
     table = "\n".join(["| setting | value |", "|---|---|", *lines])
     wrong = (
         [WRONG.format(target=target), "\n".join(f"- {line}" for line in problems)]

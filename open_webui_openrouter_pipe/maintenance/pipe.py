@@ -16,11 +16,12 @@ from ..host.function_code import HostFunctionCode
 from ..host.platform import SECRET_FILE, Platform, loaded_function, platform
 from ..host.switches import AUTHOR
 from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
+from ..responses.tools import ALLOWED, read_allowed
 from ..responses.values import as_list, as_object
 from ..store.bills import BillWriter
 from ..store.database import Database
 from . import commands
-from .commands import MaintenanceCommand, Renaming, read_command, report
+from .commands import MaintenanceCommand, Renaming, is_confirmation, read_command, report
 from .host_tables import HostRow, HostTables, manifest_of
 from .moving import move
 from .removal import forget, remove
@@ -41,7 +42,7 @@ _AFTER_MOVING: Final = (
 )
 _AFTER_INSTALLING: Final = (
     "Reload the page. The switches are in the menu of integrations below the message field; one that is on stands "
-    "beside it, for this chat, until it is pressed again. They do what USER_CONTROLS lets users set."
+    "beside it, for this chat, until it is pressed again. They do what USER_CONTROLS and SERVER_TOOLS let users set."
 )
 _AFTER_REMOVAL: Final = (
     "What is left is to delete the functions, this one too, under Admin Panel → Functions. Restart Open WebUI before "
@@ -92,7 +93,7 @@ class MaintenancePipe:
             return ""
         if (__user__ or {}).get("role") != "admin":
             return commands.REFUSED
-        command = read_command(_last_text(body))
+        command = read_command(asked(body))
         if command.name == "update":
             code = HostFunctionCode(__request__, str((__user__ or {}).get("id")))
             folder = platform().cache_folder / _CACHE_FOLDER / REPLACED
@@ -142,7 +143,7 @@ async def answer(
         case "enter":
             text = await _enter(command, Database(host.engine, schema=host.schema))
         case "install":
-            text = await _install(command, tables, functions)
+            text = await _install(command, tables, functions, load)
         case "uninstall":
             text = await _uninstall(command, host, tables, functions)
         case "help" | "update":
@@ -182,11 +183,16 @@ async def _move(
     return report(command, moved, remarks if command.now else [])
 
 
-async def _install(command: MaintenanceCommand, tables: HostTables, functions: Sequence[HostRow]) -> str:
+async def _install(
+    command: MaintenanceCommand, tables: HostTables, functions: Sequence[HostRow], load: Load | None
+) -> str:
     ours = {row["id"]: row["user_id"] for row in functions if _is_ours(row)}
     if not (target := _target(functions)):
         return commands.NO_TARGET
-    installed, remarks = await install(tables, functions, ours[target], ours)
+    describe = await _describer(target, load)
+    valves = (await describe())[0] if describe else {}
+    allowed = read_allowed(valves.get("SERVER_TOOLS", ALLOWED))
+    installed, remarks = await install(tables, functions, ours[target], ours, allowed)
     is_done = command.now and any(installed.values())
     return report(command, installed, [*remarks, _AFTER_INSTALLING] if is_done else remarks)
 
@@ -195,12 +201,17 @@ async def _settings(target: str, load: Load | None) -> str:
     """What the running pipe says of its own settings: each release knows its own."""
     if not target:
         return commands.NO_TARGET
-    describe = getattr(await load(target) if load else None, "changed_settings", None)
+    describe = await _describer(target, load)
     return (
         commands.settings_report(target, *await describe())
         if describe
         else commands.NO_SETTINGS.format(target=target)
     )
+
+
+async def _describer(target: str, load: Load | None) -> Callable[[], Awaitable[Any]] | None:
+    """What returns the settings of the running pipe that are not by default, None where it cannot be asked."""
+    return getattr(await load(target) if load else None, "changed_settings", None)
 
 
 async def _enter(command: MaintenanceCommand, database: Database) -> str:
@@ -269,10 +280,14 @@ def _is_ours(row: HostRow) -> bool:
     return (manifest.get("author"), manifest.get("title")) == (AUTHOR, TITLE)
 
 
-def _last_text(body: Mapping[str, Any]) -> str:
-    """The words of the last message."""
-    messages = as_list(body.get("messages"))
-    content = as_object(messages[-1]).get("content") if messages else ""
+def asked(body: Mapping[str, Any]) -> str:
+    """The words of the last message; where these are the confirmation alone, behind those of the user's before."""
+    messages = [each for each in map(as_object, as_list(body.get("messages"))) if each.get("role") == "user"]
+    words = [_words(each.get("content")) for each in messages[-2:]]
+    return "\n".join(words if words and is_confirmation(words[-1]) else words[-1:])
+
+
+def _words(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in map(as_object, content))
     return str(content)

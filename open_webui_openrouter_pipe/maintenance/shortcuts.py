@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..conversation.slash import COMMANDS
 from ..host.switches import AUTHOR, SWITCHES, Switch, with_switches
-from ..responses.values import as_list, as_object
+from ..responses.values import as_list, as_object, as_text
 from ..words.lines import LANGUAGES, notice, speaker
 from .host_tables import HostRow, HostTables, manifest_of
 
@@ -42,7 +42,7 @@ class Filter:
         # A connection, to which a preset may have gone over, would pass on what it does not know.
         if "pipe" in (__model__ or {{}}):
             held = body.get("openrouter_pipe")
-            body["openrouter_pipe"] = {{**(held if isinstance(held, dict) else {{}}), "{valve}": "{value}"}}
+            body["openrouter_pipe"] = {{**(held if isinstance(held, dict) else {{}}), "{key}": "{value}"}}
         return body
 '''
 _SVG: Final = (
@@ -53,15 +53,22 @@ _TAKEN: Final = "Somebody else has these under the same name, and they stay: {na
 
 
 async def install(
-    tables: HostTables, functions: Sequence[HostRow], owner: str, ours: Collection[str]
+    tables: HostTables,
+    functions: Sequence[HostRow],
+    owner: str,
+    ours: Collection[str],
+    allowed: Container[str],
 ) -> tuple[dict[str, int], list[str]]:
     """Install what is missing for the models of `ours`, ids of functions, in the name of `owner`.
+
+    Of the switches for OpenRouter's tools, those that are `allowed`.
 
     Return how much of each kind, and remarks.
     """
     authors = {row["id"]: manifest_of(row).get("author") for row in functions}
-    taken = [each.id for each in SWITCHES if authors.get(each.id, AUTHOR) != AUTHOR]
-    new = [each for each in SWITCHES if each.id not in authors]
+    switches = [each for each in SWITCHES if each.valve or each.name in allowed]
+    taken = [each.id for each in switches if authors.get(each.id, AUTHOR) != AUTHOR]
+    new = [each for each in switches if each.id not in authors]
     prompts = {row["command"]: row for row in await tables.rows("prompt", "id", "command", "meta")}
     named = (
         [name for name in COMMANDS if name not in prompts]
@@ -76,14 +83,14 @@ async def install(
             row = _prompt(name)
             await tables.insert(connection, "prompt", {**row, "user_id": owner})
             await tables.insert(connection, "access_grant", _everybody(row["id"]))
-    installed = {each.id for each in SWITCHES} - {*taken}
+    installed = {each.id for each in switches} - {*taken}
     metas = {row["id"]: as_object(row["meta"]) for row in await tables.rows("model", "id", "meta")}
 
     async def with_ours(_: AsyncConnection, row: HostRow) -> HostRow | None:
         base, meta = row["base_model_id"] or row["id"], as_object(row["meta"])
         if base.partition(".")[0] not in ours:
             return None
-        changed = with_switches(meta, installed, thinks=_thinks(metas.get(base, {})))
+        changed = with_switches(meta, installed, _tags(metas.get(base, {})))
         return {"meta": changed} if changed != meta else None
 
     counts = {
@@ -129,10 +136,11 @@ async def remove_shortcuts(tables: HostTables, functions: Sequence[HostRow]) -> 
     }
 
 
-def _thinks(meta: Mapping[str, Any]) -> bool:
-    """Whether a model thinks, by the tags that are kept up to date; one without such tags may."""
-    tags = [as_object(tag).get("name") for tag in as_list(meta.get("tags"))]
-    return "reasoning" in tags or "tags" not in as_object(meta.get(MARK))
+def _tags(meta: Mapping[str, Any]) -> list[str]:
+    """The tags of a model, as far as they are kept up to date; one without such may think, and take tools."""
+    if "tags" not in as_object(meta.get(MARK)):
+        return [each.needs for each in SWITCHES]
+    return [as_text(as_object(tag).get("name")) for tag in as_list(meta.get("tags"))]
 
 
 def _is_our_prompt(row: HostRow) -> bool:
@@ -144,14 +152,14 @@ def _function(switch: Switch) -> dict[str, Any]:
     texts = {
         code: {
             "name": speaker(language)(f"switch_{switch.name}"),
-            "description": speaker(language)(f"switch_{switch.name}_help"),
+            "description": speaker(language)(switch.help),
         }
         for code, language in LANGUAGES.items()
     }
     name, description = texts["en"].values()
     icon = _SVG.format(switch.icon).replace("<", "%3C").replace(">", "%3E")
     content = _FILTER.format(
-        name=name, author=AUTHOR, help=description, icon=icon, valve=switch.valve, value=switch.value
+        name=name, author=AUTHOR, help=description, icon=icon, key=switch.key, value=switch.value
     )
     manifest = {"title": f"OpenRouter: {name}", "author": AUTHOR, "description": description}
     return {

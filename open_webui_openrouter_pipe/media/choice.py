@@ -55,7 +55,12 @@ of the same message, because of their number or their size together."""
 _Omissions: TypeAlias = tuple[Omission, Omission]
 
 PDF: Final = "application/pdf"
-_AUDIO_FORMATS: Final[Mapping[str, Literal["mp3", "wav"]]] = {"audio/mpeg": "mp3", "audio/wav": "wav"}
+_AUDIO_FORMATS: Final = {
+    "audio/mpeg": "mp3",
+    "audio/mp4": "m4a",
+    **{f"audio/{name}": name for name in ("wav", "aac", "flac", "ogg", "webm")},
+}
+"""The wire's names of recordings; chats take mp3 and wav alone, models that transcribe the others, too."""
 _OFFICE: Final = ("application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument.")
 _MODALITIES: Final = {name: kind.modality for kind in PART_KINDS.values() for name in kind.media_types}
 _NAMES: Final[Mapping[str, str]] = {PDF: "document.pdf", "text/html": "page.html", "text/plain": "text.txt"}
@@ -261,6 +266,8 @@ def form_of(media_type: str, model: Model | None, *, parses_pdf: bool = True) ->
     if media_type.startswith(_OFFICE):
         return "document" if takes_files and model is not None and family_of(model.id) == "openai" else None
     form = _MODALITIES.get(media_type)
+    if model and model.endpoint == "transcriptions" and media_type in _AUDIO_FORMATS:
+        form = "audio"
     return form if form and form != "file" and reads(model, form) else None
 
 

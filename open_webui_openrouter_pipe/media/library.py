@@ -12,14 +12,15 @@ import logging
 import time
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Final, TypeAlias, cast
 
+from ..conversation.conversation import item_digest
 from ..errors import (
     AddressNotAsked,
     AttachmentBinary,
@@ -139,7 +140,8 @@ class MediaLibrary:
 
     async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
         """Replace references by content, and what the model does not read by a note. Raises TooBusy."""
-        attachments = await apart(items, partial(find_attachments, items, turns))
+        find = partial(find_attachments, items, turns)
+        attachments = await apart(items, find, found=item_digest)
         if not attachments:
             return FilledItems(items)
         choose_with = partial(choose, attachments, turns[-1], self.settings, self.model)
@@ -304,6 +306,19 @@ class MediaLibrary:
         reserve = None if is_held else partial(self.encoded.budget.reserve, self.user_id)
         ask = partial(self.encoded.ask, self.user_id, self.turn)
         return FileRoom(self.settings.max_bytes, ask, reserve)
+
+    @contextmanager
+    def room_for_made(self) -> Generator[FileRoom]:
+        """Where something that was made is read into, which is never encoded."""
+        room = FileRoom(
+            self.settings.memory_bytes // READING_COPIES,
+            ask=bool,
+            reserve=partial(self.encoded.budget.reserve, self.user_id),
+        )
+        try:
+            yield room
+        finally:
+            room.release()
 
     async def _read(self, source: str, room: FileRoom) -> Encoded:
         """Read and encode a file. Raises AttachmentUnavailable and TooBusy alone."""

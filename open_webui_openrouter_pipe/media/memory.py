@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import AddressNotAsked, AttachmentUnavailable, TooBusy
-from ..words.lines import admin_notice, notice
+from ..words.lines import notice
 from .choice import Encoded
 
 MEGABYTE: Final = 1024 * 1024
@@ -126,8 +126,7 @@ class ByteBudget:
             if not isinstance(error, TimeoutError):
                 raise
             seconds = self.max_wait_seconds
-            line, admin_line = (say("memory_slow", seconds=seconds) for say in (notice, admin_notice))
-            raise TooBusy(line, admin_message=admin_line) from error
+            raise TooBusy(notice("memory_slow", seconds=seconds)) from error
         return wanted
 
     def has_room(self, size_bytes: int) -> bool:

@@ -24,7 +24,7 @@ from ..history.artifacts import ANTHROPIC, model_family
 from ..planning.plan import Plan
 from ..responses.effects import Usage
 from ..responses.items import Item, is_message, is_reasoning
-from ..responses.values import as_list, as_object
+from ..responses.values import as_list, as_object, once
 from .prices import CacheRule, Cost, Prices, cacheable_tokens, next_input
 
 BreakCause: TypeAlias = Literal["prompt", "tools", "settings", "edit", "plan"]
@@ -164,7 +164,7 @@ def digests_of(
         lasting = next((at for at in range(completed, lasting) if is_reasoning(items[at])), lasting)
     return Digests(
         settings={name: _number(content_digest(value)) for name, value in _settings_of(body)},
-        tools=[_number(content_digest(tool)) for tool in as_list(body.get("tools"))],
+        tools=[_number(once(content_digest, tool)) for tool in as_list(body.get("tools"))],
         items=array("Q", [_number(entry.digest) for entry in plan.entries]),
         leading=min(said, default=completed),
         completed=completed,

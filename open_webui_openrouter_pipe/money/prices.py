@@ -11,6 +11,7 @@ an entry is kept).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ..planning.simulate import CachePrices
 from ..responses.effects import Usage
+from ..responses.tools import SERVER_TOOLS
 from ..responses.values import as_count, as_list, as_number, as_object, as_text
 from ..words.lines import notice
 
@@ -405,6 +407,20 @@ def dollars(amount: float, provider: float = 0.0) -> str:
     text = f"{amount:.{decimals}f}"
     zeros = len(text) - len(text.rstrip("0"))
     return notice("dollars", amount=amount, decimals=max(2, decimals - zeros))
+
+
+def tool_parts(paid: Iterable[tuple[tuple[str, ...], float]]) -> list[str]:
+    """Write what was paid for tools, by those that were called together."""
+    sums = defaultdict[tuple[str, ...], float](float)
+    for names, cost in paid:
+        sums[names] += cost
+    return [_tools_part(names, cost) for names, cost in sums.items()]
+
+
+def _tools_part(names: Iterable[str], cost: float) -> str:
+    titles = [notice(f"switch_{name}") if name in SERVER_TOOLS else name for name in names]
+    title = notice("joined", lines=titles, separator=" + ")
+    return notice("joined", lines=(title, dollars(cost)), separator=" ")
 
 
 def needs_breakpoints(model_id: str) -> bool:

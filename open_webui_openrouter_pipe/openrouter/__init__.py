@@ -8,13 +8,14 @@
     request      the port `Requests`: parameters read once, joined with each input; cache breakpoints, pseudonyms
     controls     what administrators and users have switched, in the parameters of a call
     tasks        how little is thought for the host's tasks
-    search       web search by OpenRouter's server tools
+    server_tools  the tools that OpenRouter runs, its web search among them, in a request
     errors       failures as errors with a line for the user
     retries      asks again before the first output, and changes what was refused
     recordings   whether exchanges are recorded, and in which folder
     recorder     writes them down as they come, beside the answers
     placeholders  what stands there in the place of texts, names and files
     catalog      the last good answers, kept on disk, and the reading of models and keys
+    creation     requests to the endpoints that make something by the piece
     problems     what is wrong with the value of a valve, and what was probably meant
     offer        which models are offered: filters, variants, order, names
     advice       which model to take: instead of one that is gone, and as a default

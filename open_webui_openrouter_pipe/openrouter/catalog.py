@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -20,16 +20,18 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 
-from ..errors import NotOpenRouter, PipeError
+from ..errors import ModelNotFound, NotOpenRouter, PipeError
 from ..money.prices import read_prices
-from ..ports import Model
+from ..ports import Endpoint, Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
 
-MODELS_PATH: Final = "/models?output_modalities=text,image"
-"""Where they are listed; without the parameter, models that only draw are omitted."""
+MODELS_PATH: Final = "/models?output_modalities=text,image,speech,transcription"
+"""Where they are listed; without the parameter, only those that write are."""
 OWN_MODELS_PATH: Final = MODELS_PATH.replace("/models", "/models/user")
 """Where those are listed that the settings of a key's account let answer."""
+LISTS: Final[Mapping[Endpoint, str]] = {"videos": "/videos/models", "images": "/images/models"}
+"""Where those are listed that an endpoint of their own serves; not every service has these lists."""
 ZDR_PATH: Final = "/endpoints/zdr"
 """Where the endpoints are listed that keep no data ("zero data retention")."""
 KEY_PATH: Final = "/key"
@@ -51,6 +53,12 @@ GONE_DAYS: Final = 90
 """How long a model is remembered that is not listed any more."""
 OF_ACCOUNT: Final = "of_account"
 """In a response of GET /models that is kept: that it has what an account may use, and not all models."""
+ENDPOINT: Final = "endpoint"
+"""What a row of such a list says in the kept list of models: which endpoint serves it."""
+UNREAD: Final = "unread"
+"""In a response of GET /models that is kept: the endpoints whose lists could not be read, so that their rows stay."""
+_MADE: Final[Mapping[str, str]] = {"videos": "video", "images": "image"}
+"""The output of what an endpoint serves, whose list does not say it."""
 _GONE: Final = "gone"
 _GONE_SINCE: Final = "gone_since"
 """Where the kept list of models has the rows that OpenRouter's has no more, each with the day since when."""
@@ -273,7 +281,11 @@ def read_models(wire: Any) -> dict[str, Model] | None:
     Behind them come those that are listed no more, as `with_gone` has kept them.
     """
     listed, gone = (map(_read_row, as_list(as_object(wire).get(name))) for name in ("data", _GONE))
-    rows = {row.id: row for row in listed if row}
+    rows = dict[str, Model]()
+    for row in filter(None, listed):
+        known = rows.get(row.id)
+        if row.endpoint == "responses" or known is None or known.endpoint != "responses":
+            rows[row.id] = row
     return {**rows, **{row.id: row for row in gone if row and row.id not in rows}} if rows else None
 
 
@@ -286,6 +298,9 @@ def with_gone(wire: Any, kept: Any) -> Any:
     response, last, today = as_object(wire), as_object(kept), datetime.now(UTC).date()
     if not has_rows(response):
         return wire
+    unread = as_list(response.get(UNREAD))
+    stay = [row for row in as_list(last.get("data")) if as_object(row).get(ENDPOINT) in unread]
+    response = {**response, "data": [*as_list(response.get("data")), *stay]}
     listed = {as_text(as_object(row).get("id")) for row in as_list(response.get("data"))}
     oldest = (today - timedelta(days=GONE_DAYS)).isoformat()
     earlier = [row for row in as_list(last.get(_GONE)) if _day(as_object(row).get(_GONE_SINCE)) > oldest]
@@ -293,6 +308,31 @@ def with_gone(wire: Any, kept: Any) -> Any:
     left = [{**as_object(row), _GONE_SINCE: today.isoformat()} for row in before]
     gone = [row for row in (*left, *earlier) if as_text(row.get("id")) not in listed]
     return {**response, _GONE: gone} if gone else response
+
+
+class ListsBeside:
+    """The lists of models that endpoints of their own serve."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._rows: dict[Endpoint, list[dict[str, Any]] | None] = {}
+        """What was read last, None of a list that the service does not have: it is not asked for again."""
+
+    async def joined(self, rows: Sequence[Any]) -> Mapping[str, Any]:
+        """Return the rows with those of these lists, as GET /models is kept; a list that fails stays as it was."""
+        asked = [endpoint for endpoint in LISTS if self._rows.get(endpoint, ()) is not None]
+        await asyncio.gather(*map(self._read, asked))
+        beside = [row for of_endpoint in self._rows.values() for row in of_endpoint or ()]
+        return {"data": [*rows, *beside], UNREAD: [each for each in LISTS if each not in self._rows]}
+
+    async def _read(self, endpoint: Endpoint) -> None:
+        try:
+            rows = as_list(as_object(await self._fetch(LISTS[endpoint])).get("data"))
+            self._rows[endpoint] = [{**as_object(row), ENDPOINT: endpoint} for row in rows]
+        except ModelNotFound:
+            self._rows[endpoint] = None
+        except PipeError as error:
+            _log.warning("%s was not read: %s", LISTS[endpoint], error)
 
 
 def has_rows(wire: Any) -> bool:
@@ -340,13 +380,17 @@ def _read_row(row: Any) -> Model | None:
     architecture, pricing = as_object(fields.get("architecture")), as_object(fields.get("pricing"))
     served, reasoning = as_object(fields.get("top_provider")), as_object(fields.get("reasoning"))
     parameters = _words(fields.get("supported_parameters"))
+    endpoint = _endpoint(fields, pricing, architecture)
+    inputs, outputs = (_words(architecture.get(f"{way}put_modalities")) for way in ("in", "out"))
+    if made := _MADE.get(endpoint):
+        inputs, outputs = inputs or ["text", "image"], outputs or [made]
     return Model(
         id=model_id,
         name=as_text(fields.get("name")) or model_id,
         context_tokens=_tokens(served.get("context_length")) or _tokens(fields.get("context_length")),
         max_output_tokens=_tokens(served.get("max_completion_tokens")),
-        input_modalities=frozenset(_words(architecture.get("input_modalities"))),
-        output_modalities=frozenset(_words(architecture.get("output_modalities"))),
+        input_modalities=frozenset(inputs),
+        output_modalities=frozenset(outputs),
         supported_parameters=frozenset(parameters),
         prices=read_prices(fields.get("pricing")),
         reasons=isinstance(fields.get("reasoning"), dict)
@@ -359,18 +403,27 @@ def _read_row(row: Any) -> Model | None:
         gone_since=_day(fields.get(_GONE_SINCE)),
         canonical_id=as_text(fields.get("canonical_slug")),
         alias_of=as_text(as_object(fields.get("alias_target")).get("slug")),
-        is_chat=_is_chat(fields, pricing, architecture),
+        endpoint=endpoint,
+        row={} if endpoint == "responses" else fields,
     )
 
 
-def _is_chat(fields: Mapping[str, Any], pricing: Mapping[str, Any], architecture: Mapping[str, Any]) -> bool:
-    """Whether /responses answers for a row.
+def _endpoint(
+    fields: Mapping[str, Any], pricing: Mapping[str, Any], architecture: Mapping[str, Any]
+) -> Endpoint:
+    """Which endpoint serves a row.
 
-    It does not for batches, which are answered within a day; for speech, which has voices; for transcription, which has
-    no price of an output; and for pictures and videos that only endpoints of their own make, without a price by tokens.
+    A list of its own says so; speech has voices, and transcription no price of an output. None answers for batches,
+    which are done within a day, and for pictures and videos without a price by tokens, unless such a list has them.
     """
     outputs = _words(architecture.get("output_modalities"))
-    is_batch = as_text(fields.get("id")).endswith(_BATCH)
-    has_one_price = "prompt" in pricing and "completion" not in pricing
+    if named := next((each for each in LISTS if each == fields.get(ENDPOINT)), None):
+        return named
+    if as_text(fields.get("id")).endswith(_BATCH):
+        return ""
+    if as_list(fields.get("supported_voices")) or "speech" in outputs:
+        return "speech"
+    if "transcription" in outputs or ("prompt" in pricing and "completion" not in pricing):
+        return "transcriptions"
     has_no_price = bool(outputs and pricing) and "text" not in outputs and "prompt" not in pricing
-    return not (is_batch or as_list(fields.get("supported_voices")) or has_one_price or has_no_price)
+    return "" if has_no_price else "responses"

@@ -12,7 +12,7 @@ import logging
 import string
 from asyncio import sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -34,7 +34,7 @@ from ..ports import Event, RequestBody
 from ..responses.effects import Decoder, Usage, join_deltas, parse_event, read_generation, terminal_event
 from ..responses.failure import Failure, read_failure
 from ..responses.values import as_generation_id, read_json
-from ..words.lines import admin_notice, notice
+from ..words.lines import notice
 from .connections import Pace
 from .errors import redact, retry_after, to_error
 from .wire import EncodedBody, encode_body
@@ -42,13 +42,14 @@ from .wire import EncodedBody, encode_body
 DEFAULT_BASE_URL: Final = "https://openrouter.ai/api/v1"
 
 _CONNECT_TIMEOUT_SECONDS = 10.0
-_TIMEOUT = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_SECONDS, pool=_CONNECT_TIMEOUT_SECONDS)
-_WHOLE_TIMEOUT_SECONDS = 300.0
-"""How long a request without streaming may take."""
+_GET_TIMEOUT_SECONDS = 300.0
 _GET_WAITS_SECONDS = (0.5, 1.0)
 """Before a plain GET that found no connection is sent again."""
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.2
+_ECHO = '{"type":"response.in_progress"'
+_UNBILLED = '"usage":null'
+"""A frame that begins so and holds that says what `response.created` has said, with all tools once more."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 _HEADER_CHARACTERS = string.punctuation + " "
@@ -95,17 +96,10 @@ class OpenRouterClient:
         request = await self._request("/responses", {**body, "stream": True})
         response = await self._send(request, limit_seconds=self._settings.timeout_seconds)
         try:
-            async with aclosing(self._events(response)) as events:
+            async with aclosing(self.events(response)) as events:
                 yield events
         finally:
             await response.aclose()
-
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Return the response object of a request that is not streamed; a failed one is raised as an error."""
-        response = await self._json(await self._request("/responses", {**body, "stream": False}))
-        if not isinstance(response.get("output"), list) or response.get("error"):
-            raise self.explain(read_failure(None, response))
-        return response
 
     def explain(self, failure: Failure, headers: Mapping[str, str] | None = None) -> PipeError:
         """Return the error that a failure is, inside a stream or as an answer with these headers."""
@@ -135,25 +129,33 @@ class OpenRouterClient:
 
     # --- one attempt
 
+    async def open(self, path: str, body: RequestBody | None = None) -> httpx.Response:
+        """Send a body, or ask for a path, and return the answer as soon as it begins; whoever has it closes it."""
+        request = await self._request(path, body)
+        return await self._send(request, limit_seconds=self._settings.timeout_seconds)
+
     async def _request(self, path: str, body: RequestBody | None = None) -> httpx.Request:
         """Return a request: a POST of the body, which needs a key, or a GET."""
         if body and not self._settings.api_key.strip():
-            raise ConfigurationError(notice("no_api_key"), admin_message=admin_notice("no_api_key"))
+            raise ConfigurationError(notice("no_api_key"))
         content = await encode_body(body) if body else None
-        headers = _headers(self._settings, content, is_streamed=bool(body and body["stream"]))
+        is_streamed = bool(body and body.get("stream"))
+        headers = _headers(self._settings, content, is_streamed=is_streamed)
+        silence_seconds = self._settings.timeout_seconds if is_streamed else None
+        timeout = httpx.Timeout(_CONNECT_TIMEOUT_SECONDS, read=silence_seconds, write=None)
         try:
             url = _url(self._settings.base_url.rstrip("/") + path)
             method = "POST" if body else "GET"
-            return self._http.build_request(method, url, content=content, headers=headers, timeout=_TIMEOUT)
+            return self._http.build_request(method, url, content=content, headers=headers, timeout=timeout)
         except (httpx.InvalidURL, UnicodeError) as error:
             raise _unusable_address(error) from error
 
     async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
         """Send and wait for the headers; an error status is raised as an error."""
-        response = await _await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
+        response = await await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
         generation = _generation(response) or "unnamed"
         _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
-        if response.status_code == httpx.codes.OK:
+        if response.status_code in {httpx.codes.OK, httpx.codes.ACCEPTED}:  # a job is accepted
             if request.method == "POST":
                 self.named.append(_generation(response))
             return response
@@ -170,11 +172,15 @@ class OpenRouterClient:
         raise error
 
     async def _json(self, request: httpx.Request) -> dict[str, Any]:
-        response = await self._send(request, limit_seconds=_WHOLE_TIMEOUT_SECONDS)
+        response = await self._send(request, limit_seconds=_GET_TIMEOUT_SECONDS)
         try:
-            await _await_response(response.aread(), limit_seconds=_WHOLE_TIMEOUT_SECONDS)
+            return await self.read_json(response)
         finally:
             await response.aclose()
+
+    async def read_json(self, response: httpx.Response) -> dict[str, Any]:
+        """Return the JSON object of an answer that is open."""
+        await await_response(response.aread(), limit_seconds=_GET_TIMEOUT_SECONDS)
         return self._read_whole(response.content)
 
     def _read_whole(self, content: bytes) -> dict[str, Any]:
@@ -187,41 +193,43 @@ class OpenRouterClient:
 
     # --- reading a stream
 
-    async def _events(self, response: httpx.Response) -> AsyncGenerator[Event]:
+    async def events(self, response: httpx.Response) -> AsyncGenerator[Event]:
+        """Yield the events of an answer that is open."""
         stream, generation_id = _Stream(response.extensions.get("pace")), _generation(response)
         portions = cast("AsyncGenerator[bytes]", response.aiter_bytes())
-        async with aclosing(portions):
-            while not stream.decoder.done and (portion := await self._next_portion(portions, generation_id)):
-                for event in stream.take(portion):
-                    yield event
-            if stream.whole:
-                event = terminal_event(self._read_whole(bytes(stream.whole)))
-                if event["type"] == "error":
-                    raise self.explain(read_failure(None, event))
-                yield event
-            for frame in stream.decoder.flush():
-                yield parse_event(frame)
-            if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
-                try:
-                    async with asyncio.timeout(_DRAIN_SECONDS):
-                        async for _ in portions:
-                            pass
-                except (TimeoutError, httpx.HTTPError) as error:
-                    _log.debug("connection not reusable: %r", error)
-
-    async def _next_portion(self, portions: AsyncIterator[bytes], generation_id: str) -> bytes:
-        """Return the next bytes; none at the end of the stream."""
-        limit_seconds = self._settings.timeout_seconds
         try:
-            async with asyncio.timeout(limit_seconds):
-                return await anext(portions, b"")
-        except TimeoutError:
-            broken = StreamBroken(notice("stream_silent", seconds=limit_seconds))
+            async with aclosing(portions):
+                while not stream.decoder.done and (portion := await anext(portions, b"")):
+                    for event in stream.take(portion):
+                        yield event
+                if stream.whole:
+                    yield self._read_end(bytes(stream.whole))
+                for frame in stream.decoder.flush():
+                    yield parse_event(frame)
+                if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
+                    with suppress(TimeoutError, httpx.HTTPError):
+                        async with asyncio.timeout(_DRAIN_SECONDS):
+                            async for _ in portions:
+                                pass
         except httpx.HTTPError as error:
+            raise self._broken(error, generation_id) from None
+
+    def _read_end(self, whole: bytes) -> dict[str, Any]:
+        """Return what came instead of a stream as the end of one; raises an error as such."""
+        event = terminal_event(self._read_whole(whole))
+        if event["type"] == "error":
+            raise self.explain(read_failure(None, event))
+        return event
+
+    def _broken(self, error: httpx.HTTPError, generation_id: str) -> StreamBroken:
+        """Return the error of a stream that is silent, or that is lost, which passes."""
+        if isinstance(error, httpx.ReadTimeout):
+            broken = StreamBroken(notice("stream_silent", seconds=self._settings.timeout_seconds))
+        else:
             broken = StreamBroken(notice("stream_lost"), detail=redact(repr(error)))
             broken.passes = True
         broken.generation_id = generation_id
-        raise broken
+        return broken
 
 
 @dataclass(slots=True)
@@ -244,7 +252,8 @@ class _Stream:
         read, broken = list[dict[str, Any]](), None
         for frame in self.decoder.feed(portion):
             try:
-                read.append(parse_event(frame))
+                if not (frame.startswith(_ECHO) and _UNBILLED in frame):
+                    read.append(parse_event(frame))
             except StreamBroken as error:  # what came before it counts
                 broken = error
                 break
@@ -275,29 +284,24 @@ def _generation(response: httpx.Response) -> str:
     return as_generation_id(response.headers.get("x-generation-id"))
 
 
-async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T:
+async def await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T:
     """Await within a time limit; httpx's exceptions become errors of ours."""
     try:
         async with asyncio.timeout(limit_seconds):
             return await response
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
-        silent = ConnectionFailed(
-            notice("no_response", seconds=limit_seconds),
-            admin_message=admin_notice("no_response", seconds=limit_seconds),
-        )
-        silent.down = "address"
+        silent = ConnectionFailed(notice("no_response", seconds=limit_seconds))
+        silent.down, silent.may_be_done = "address", True
         raise silent from None  # a library's variables hold the headers, and with them the key
     except httpx.PoolTimeout:  # all connections are in use: no fault of the address
-        seconds = _CONNECT_TIMEOUT_SECONDS
-        line, admin_line = notice("queue_slow", seconds=seconds), admin_notice("queue_slow", seconds=seconds)
-        raise TooBusy(line, admin_message=admin_line) from None
+        raise TooBusy(notice("queue_slow", seconds=_CONNECT_TIMEOUT_SECONDS)) from None
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
         raise _unusable_address(error) from None
     except httpx.HTTPError as error:
         is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError)
         name = "connection_reset" if is_there else "unreachable"
-        failed = ConnectionFailed(notice(name), detail=redact(repr(error)), admin_message=admin_notice(name))
-        failed.passes, failed.down = True, "" if is_there else "connection"
+        failed = ConnectionFailed(notice(name), detail=redact(repr(error)))
+        failed.passes, failed.down, failed.may_be_done = True, "" if is_there else "connection", is_there
         raise failed from None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -12,7 +11,7 @@ import httpx
 
 from ..errors import AddressPaused, ModelPaused, PipeError, ProviderError
 from ..ports import Pauses, RequestBody
-from ..words.lines import admin_notice, notice
+from ..words.lines import notice
 
 FAILURES_TO_OPEN: Final = 5
 """How often in a row; for a connection, two questions of users with their retries."""
@@ -69,15 +68,16 @@ class Pace:
 class Breaker:
     """Leaves alone for a time what is down for everybody: an address, or a model there; of one worker, for all of it.
 
-    | `down` of the failure | such as | closes | counted |
+    | `down` of the failure | such as | closes | for others counted |
     |---|---|---|---|
     | connection | DNS, TLS, refused | the address | always |
     | address | no headers in time, a page with 5xx | the address | of another user than the last one |
     | model | OpenRouter says that its provider is down | the model | of another user than the last one |
     | "" | all else: 4xx, a connection that is reset while a large request is sent | nothing | |
 
-    So nobody's key, chat or attachments close anything for others. A model is named with its fallback models and
-    preferences of providers: asked for with others, it may be there.
+    For the user who had them all of these count. So nobody's key, chat or attachments close anything for others, and
+    who is alone does not go on asking. A model is named with its fallback models and preferences of providers: asked
+    for with others, it may be there.
     """
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
@@ -100,39 +100,51 @@ class Breaker:
             AddressPaused: The address is left alone at present.
             ModelPaused: The model is.
         """
-        model = f"{address}\n{json.dumps([body.get(name) for name in _ROUTING], sort_keys=True)}"
-        tried = [name for name in (address, model) if self._pauses.failures(name) >= FAILURES_TO_OPEN]
+        model = f"{address}\n{[body.get(name) for name in _ROUTING]}"
+        of_address, of_model = (address, f"{address}\n{user_id}"), (model, f"{model}\n{user_id}")
+        tried = [name for name in (*of_address, *of_model) if self._pauses.failures(name) >= FAILURES_TO_OPEN]
         for name in tried:
-            tried_seconds = self._tried_until_seconds.get(name, 0.0) - self._clock()
-            if (seconds := max(self._pauses.remaining_seconds(name), tried_seconds)) > 0:
-                values = {"seconds": max(1.0, seconds), "failures": self._pauses.failures(name)}
-                paused, line = (
-                    (AddressPaused, "address_paused") if name == address else (ModelPaused, "model_paused")
-                )
-                raise paused(
-                    notice(line, **values),
-                    admin_message=admin_notice(line, **values),
-                    retry_after_seconds=values["seconds"],
-                )
+            self._check(name, is_model=name in of_model)
         for name in tried:  # an answer may be long in coming; by then a connection is there, or is not
             self._tried_until_seconds[name] = self._clock() + PAUSE_SECONDS
         try:
             yield
         except PipeError as error:
-            name = model if error.down == "model" else address
-            # one that began before it was given up prolongs nothing
-            if error.down and (name in tried or self._pauses.failures(name) < FAILURES_TO_OPEN):
-                is_anybody = error.down == "connection" or name in tried
-                self._pauses.record_failure(name, by="" if is_anybody else user_id)
+            down = of_model if error.down == "model" else of_address if error.down else ()
+            for name, by in zip(down, (user_id, ""), strict=False):
+                # one that began before it was given up prolongs nothing
+                if name in tried or self._pauses.failures(name) < FAILURES_TO_OPEN:
+                    is_anybody = error.down == "connection" or name in tried
+                    self._pauses.record_failure(name, by="" if is_anybody else by)
             if error.down == "model" or (isinstance(error, ProviderError) and not error.down):
-                self._pauses.record_success(address)
+                self._pauses.record_success(*of_address)
             raise
         else:
-            self._pauses.record_success(address)
-            self._pauses.record_success(model)
+            self._pauses.record_success(*of_address, *of_model)
         finally:
             for name in tried:
                 self._tried_until_seconds.pop(name, None)
+
+    def _check(self, name: str, *, is_model: bool) -> None:
+        """Raise where nobody may try it at present."""
+        tried_seconds = self._tried_until_seconds.get(name, 0.0) - self._clock()
+        if (seconds := max(self._pauses.remaining_seconds(name), tried_seconds)) <= 0:
+            return
+        paused, line = (ModelPaused, "model_paused") if is_model else (AddressPaused, "address_paused")
+        values = {"seconds": max(1.0, seconds), "failures": self._pauses.failures(name)}
+        raise paused(notice(line, **values), retry_after_seconds=values["seconds"])
+
+
+class _PlainClient(httpx.AsyncClient):
+    """Sends requests as they are: no cookies that users would share, and no line in the host's log for each."""
+
+    def __init__(self, way: httpx.AsyncBaseTransport) -> None:
+        super().__init__(transport=way)
+        self._way = way
+
+    async def send(self, request: httpx.Request, **_: object) -> httpx.Response:
+        """Return the response once its headers are there; whoever gets it closes it."""
+        return await self._way.handle_async_request(request)
 
 
 def open_client(transport: httpx.AsyncBaseTransport | None, *, has_proxy: bool) -> httpx.AsyncClient:
@@ -145,7 +157,9 @@ def open_client(transport: httpx.AsyncBaseTransport | None, *, has_proxy: bool) 
             from .transport import Transport
 
             transport = Transport()
+    if transport:
+        return _PlainClient(transport)
     limits = httpx.Limits(
         max_connections=None, max_keepalive_connections=MAX_IDLE, keepalive_expiry=IDLE_SECONDS
     )
-    return httpx.AsyncClient(transport=transport, limits=limits)
+    return httpx.AsyncClient(limits=limits)

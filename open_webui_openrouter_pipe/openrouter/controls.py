@@ -1,7 +1,8 @@
 """What administrators and users have switched, in the parameters of a call.
 
 Pure. Owns which of it a chat and a summary get, what users may set themselves, which providers may answer, and
-for how long they keep a chat. What each parameter is says the table in `fields`; `search` offers the tools of a search.
+for how long they keep a chat. What each parameter is says the table in `fields`; `server_tools` offers OpenRouter's
+tools.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..summaries.prompt import SUMMARY_SCHEMA
 from ..words.lines import notice
 from .fields import PARAMETERS, RESTRICTED, value_at, with_value
 from .request import IdentityLevel
-from .search import SearchSettings
+from .server_tools import ServerToolSettings
 
 CacheLifetime = Literal["5m", "1h"]
 
@@ -32,6 +33,9 @@ _READ, _WRITE, _WRITE_1H = 0.1, 1.25, 2.0
 """What Anthropic charges for a token read from the cache and written to it, of what plain input costs."""
 MOST_FALLBACKS: Final = 3
 """OpenRouter takes no more `models`."""
+AUTO_ROUTER: Final = "openrouter/auto"
+_ROUTING: Final = "auto-router"
+"""The plugin that has its settings; another router ignores them."""
 INTERLEAVED_THINKING: Final = "interleaved-thinking-2025-05-14"
 """Anthropic's name for thinking between two calls of tools."""
 _WITHOUT_INTERLEAVING: Final = "claude-3"
@@ -42,7 +46,7 @@ SUMMARY_FORMAT: Final[Mapping[str, Any]] = {
     }
 }
 """The parameters by which a model with a prompt of its own writes a summary in the form that is read."""
-SERVER_TOOLS: Final = "server_tools"
+SERVER_TOOLS_WORD: Final = "server_tools"
 """The name by which the tools that OpenRouter or a provider runs are allowed; each call of them costs extra."""
 _FLEX_VENDORS: Final = frozenset({"openai", "google"})
 """Whose models OpenRouter offers in the tier `flex`."""
@@ -63,7 +67,7 @@ class ControlSettings:
     """
 
     reasoning: Mapping[str, Any] = field(default_factory=dict)
-    search: SearchSettings = field(default_factory=SearchSettings)
+    server_tools: ServerToolSettings = field(default_factory=ServerToolSettings)
     provider: Mapping[str, Any] = field(default_factory=dict)
     fallback_models: tuple[str, ...] = ()
     service_tier: str = ""
@@ -74,6 +78,8 @@ class ControlSettings:
     interleaves_thinking: bool = True
     identity: IdentityLevel = "session"
     own_api_key: Secret | None = None
+    router_tier: str = ""
+    """How dear the models may be among which OpenRouter's own router chooses; "" for any."""
 
 
 # --- who may answer
@@ -187,6 +193,8 @@ def chat_parameters(
     able = {one.id for one in offered if one.draws or not draws} - {model_id}
     if fallbacks := [name for name in dict.fromkeys(controls.fallback_models) if name in able]:
         switched["models"] = fallbacks[:MOST_FALLBACKS]
+    if controls.router_tier and model_id.partition(":")[0] == AUTO_ROUTER:
+        given["plugins"] = _with_tier(as_list(given.get("plugins")), controls.router_tier)
     if controls.service_tier:
         switched["service_tier"] = controls.service_tier
     reasoning, chosen = as_object(given.get("reasoning")), dict(controls.reasoning)
@@ -200,6 +208,12 @@ def chat_parameters(
         given["reasoning"] = {**chosen, **reasoning}
     fixed = {"user": identity["user"]} if "user" in identity else {}
     return {**added, **parameters, **switched, **given, **fixed}
+
+
+def _with_tier(plugins: Sequence[Any], tier: str) -> list[Any]:
+    """The plugins with how dear the models may be among which the router chooses, unless that is said."""
+    is_said = any(as_object(plugin).get("id") == _ROUTING for plugin in plugins)
+    return [*plugins, *([] if is_said else [{"id": _ROUTING, "cost_tier": tier}])]
 
 
 def beta_features(controls: ControlSettings, model: Model | None, *, has_tools: bool) -> tuple[str, ...]:
@@ -238,11 +252,11 @@ def permitted_parameters(
         completed = isinstance(wanted, dict) and wanted.items() <= as_object(value).items()
         if wanted is not None and value != wanted and not completed:
             omitted.append(path)
-    if SERVER_TOOLS not in allowed and isinstance(tools := given.get("tools"), list):
+    if SERVER_TOOLS_WORD not in allowed and isinstance(tools := given.get("tools"), list):
         approved = as_list(admin.get("tools"))
         kept["tools"] = [tool for tool in tools if not _is_server_tool(tool) or tool in approved]
         if kept["tools"] != tools:
-            omitted.append(SERVER_TOOLS)
+            omitted.append(SERVER_TOOLS_WORD)
             if _is_server_tool(given.get("tool_choice")):
                 kept["tool_choice"] = None
     return kept, tuple(omitted)

@@ -38,7 +38,7 @@ from ..errors import (
     StreamBroken,
 )
 from ..responses.failure import Failure
-from ..words.lines import admin_notice, notice
+from ..words.lines import notice
 from .fields import OMISSIBLE
 
 _READ_CHARACTERS = 4000
@@ -147,20 +147,18 @@ def to_error(
     wait_seconds = retry_after_seconds if retry_after_seconds is not None else failure.retry_after_seconds
     rule = rule_of(failure)
     name = _OF_OWN_KEY.get(rule.error, rule.notice) if is_own_key and not rule.passes else rule.notice
-    lines = (_line(say, name, failure, wait_seconds) for say in (notice, admin_notice))
+    line = _line(name, failure, wait_seconds)
     if named := failure.fallback_models[:_MOST_SUGGESTED]:
         models = ", ".join(_shortened(redact(each, api_key=api_key), _WORD_CHARACTERS) for each in named)
-        lines = (notice("with_suggestion", line=line, models=models) for line in lines)
-    user_line, admin_line = lines
+        line = notice("with_suggestion", line=line, models=models)
     facts = (failure.status, failure.code, failure.limit, failure.availability, failure.message, failure.raw)
     error = rule.error(
-        user_line,
-        admin_message=admin_line,
+        line,
         detail=_shortened(" | ".join(str(fact) for fact in facts if fact), _DETAIL_CHARACTERS),
         retry_after_seconds=wait_seconds,
     )
     error.passes = rule.passes if failure.retryable is None else failure.retryable
-    error.remedy = rule.remedy
+    error.remedy, error.may_be_done = rule.remedy, rule.notice == "provider_slow"
     if failure.status and failure.status < 500:
         error.down = ""
     _add_particulars(error, rule, failure)
@@ -224,18 +222,17 @@ def _plausible(seconds: float) -> float | None:
 # --- what users read
 
 
-def _line(say: Callable[..., str], name: str, failure: Failure, wait_seconds: float | None) -> str:
+def _line(name: str, failure: Failure, wait_seconds: float | None) -> str:
     """The line of that name, or its variant with the details that the failure holds.
 
-    `say` finds the words: those for users, or those for administrators. What the server said is quoted, the
-    provider's own words first, unless it only said that it failed.
+    What the server said is quoted, the provider's own words first, unless it only said that it failed.
     """
     if name == "moderated" and failure.reasons:
-        return say("moderated_reasons", reasons=_shortened(", ".join(failure.reasons), _QUOTE_CHARACTERS))
+        return notice("moderated_reasons", reasons=_shortened(", ".join(failure.reasons), _QUOTE_CHARACTERS))
     with_numbers, numbers = _NUMBERS.get(name, (name, None))
     if numbers and (found := _numbers(numbers, failure)):
         limit, affordable = found.get("limit"), found.get("affordable")
-        return say(with_numbers, requested=found["requested"], limit=limit, affordable=affordable)
+        return notice(with_numbers, requested=found["requested"], limit=limit, affordable=affordable)
     if name == "no_endpoint" and failure.availability in _AVAILABILITY:
         name = failure.availability
     unknown = "wait_tomorrow" if name == "free_daily_limit" else "wait_unknown"
@@ -245,7 +242,7 @@ def _line(say: Callable[..., str], name: str, failure: Failure, wait_seconds: fl
         provider = notice("the_provider", name=_shortened(failure.provider, _NAME_CHARACTERS))
     said = next((text for text in (failure.raw, failure.message) if text and text != _SAYS_NOTHING), None)
     quoted = notice("quote", text=_shortened(said, _QUOTE_CHARACTERS)) if said else ""
-    return say(name, provider=provider, quote=quoted, wait=wait)
+    return notice(name, provider=provider, quote=quoted, wait=wait)
 
 
 def _numbers(named: re.Pattern[str], failure: Failure) -> dict[str, int]:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from ..ports import Model, Request
-from ..responses.values import as_list, as_number, as_object, as_text, wire_name
+from ..responses.values import Kept, as_list, as_number, as_object, as_text, once, wire_name
 
 _ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 _NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "input", "instructions"})
@@ -268,11 +268,17 @@ def read_tools(value: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
     that name them in any order: one that answers later than yesterday would make the whole chat be read anew. So the
     functions come by their names, of two of one name the same one, whichever comes first; then the tools that
     OpenRouter or a provider runs.
+
+    `value` is a list of them, or a kept object that has them as its `tools`, which is read once.
     """
+    return once(_read_tools, value if type(value) is Kept else {"tools": value})
+
+
+def _read_tools(given_tools: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
     functions: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     host_names: dict[str, str] = {}
-    for given in map(as_object, as_list(value)):
+    for given in map(as_object, as_list(given_tools["tools"])):
         function = as_object(given.get("function")) or given
         host_name = as_text(function.get("name"))
         if given.get("type") != "function" and isinstance(given.get("type"), str):
@@ -294,7 +300,7 @@ def read_tools(value: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
     for each in sorted(functions, key=lambda each: (each["name"], json.dumps(each, default=str))):
         named.setdefault(each["name"], each)
     others.sort(key=lambda each: (each["type"], json.dumps(each, default=str)))
-    return [*named.values(), *others], host_names
+    return [*map(Kept, (*named.values(), *others))], host_names
 
 
 def _present(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from .catalog import (
     FetchFailure,
     KeyFacts,
     LastGood,
+    ListsBeside,
     Start,
     has_rows,
     read_key,
@@ -209,7 +210,7 @@ class ModelListing:
             except (AuthenticationFailed, ConfigurationError):  # OpenRouter's own lists need no key
                 return await fetch_without_key(path)
 
-        async def fetch_models() -> Any:
+        async def fetch_main() -> Any:
             if api_key:
                 with suppress(*_WITHOUT_OWN_LIST):
                     own = await fetch(OWN_MODELS_PATH)
@@ -217,6 +218,13 @@ class ModelListing:
                         return {**own, OF_ACCOUNT: True}
             return await fetch_list(MODELS_PATH)
 
+        async def fetch_models() -> Any:
+            main = await fetch_main()
+            if not has_rows(main):
+                return main
+            return {**main, **await beside.joined(main["data"])}
+
+        beside = ListsBeside(fetch_list)
         models = _file(folder, "models", base_url, api_key)
         self.rows = LastGood(fetch_models, read_models, start=start, path=models, join=with_gone)
         zdr = _file(folder, "zdr", base_url)

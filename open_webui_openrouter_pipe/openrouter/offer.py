@@ -128,10 +128,10 @@ def offered_models(
 ) -> tuple[Model, ...]:
     """Return the models that are offered, with the names that are shown: by provider, then the newest first.
 
-    Only models that answer in a chat with text or pictures are offered, and none that keeps data where the filter `zdr`
-    is set; `zdr_ids` None says that it is not known which those are.
+    Only models that answer in a chat with what it shows are offered, and none that keeps data where the filter `zdr` is
+    set; `zdr_ids` None says that it is not known which those are.
     """
-    known = {model.id: model for model in models if model.is_chat and (model.writes or model.draws)}
+    known = {model.id: model for model in models if _is_shown(model)}
     chosen = [
         model
         for model in known.values()
@@ -147,6 +147,11 @@ def offered_models(
             if _passes(row, offer.filters, zdr_ids) and (model.is_free or FREE not in offer.filters.words):
                 offered.setdefault(model.id, model)
     return tuple(map(_as_shown, sorted(offered.values(), key=_order)))
+
+
+def _is_shown(model: Model) -> bool:
+    """Whether a chat can show what a model answers."""
+    return bool(model.endpoint) and (model.writes or model.draws or model.endpoint != "responses")
 
 
 def gone_models(models: Iterable[Model], offer: OfferSettings) -> tuple[Model, ...]:
@@ -219,7 +224,11 @@ def _variants_of(
         yield alone, alone
         return
     for model in known.values():
-        if ":" in model.id or not fnmatch.fnmatchcase(model.id, variant.pattern):
+        if (
+            ":" in model.id
+            or model.endpoint != "responses"
+            or not fnmatch.fnmatchcase(model.id, variant.pattern)
+        ):
             continue
         listed = known.get(model.id + variant.variant)
         if chosen.isdisjoint((model.id, listed.id if listed else "")):

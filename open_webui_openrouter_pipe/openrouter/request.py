@@ -11,7 +11,7 @@ Sources: OpenRouter's `prompt_cache_breakpoint` on `input_text` parts; Anthropic
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
@@ -23,9 +23,10 @@ from ..money.prices import needs_breakpoints
 from ..planning.plan import CacheMarks
 from ..ports import Model, Request, RequestBody, RequestOrigin
 from ..responses.items import Item, is_function_call, is_message
+from ..responses.tools import STOPS
 from ..responses.values import as_list, as_object, wire_name
 from .fields import BEFORE_TOOLS, PARAMETERS, read_parameters, read_tools
-from .search import has_to_search, most_searches
+from .server_tools import has_to_search, most_searches, with_dollars_left
 
 NAME_CHARACTERS: Final = 48
 """Of what stands for a chat, a user or a message; OpenAI takes at most 64 as `prompt_cache_key`."""
@@ -168,8 +169,8 @@ class Composer:
         """How much the model thinks, as each request says it."""
         self.most_searches = most_searches(body, model_id)
         """How often each request may search the web."""
-        self.has_added_input = "plugins" in body or self.most_searches > 0
-        """Whether OpenRouter adds to the input, and bills that, too: by plugins, or by a web search."""
+        self.has_added_input = "plugins" in body or self.most_searches > 0 or STOPS in body
+        """Whether OpenRouter adds to the input, and bills that, too: by plugins, or by its tools."""
 
     def build(
         self,
@@ -178,6 +179,7 @@ class Composer:
         *,
         omitted_tools: Collection[str] = (),
         thinks: bool = True,
+        spent: Callable[[], float] = lambda: 0.0,
     ) -> Request:
         """Join the parameters with an input; what is omitted cannot be the choice."""
         body = self._with_input(self._request.body, items, marks)
@@ -188,6 +190,8 @@ class Composer:
             body["reasoning"] = {"effort": "none"}
         if not has_to_search(body.get("tool_choice"), items):
             del body["tool_choice"]
+        if STOPS in body:
+            body = with_dollars_left(body, spent())
         return replace(self._request, body=_without_tools(body, omitted_tools))
 
     def build_summary_request(
@@ -239,7 +243,10 @@ class Composer:
             items = with_breakpoints(items, marks)
             changed = {"cache_control": {"type": "ephemeral"}} if is_kept_long else {}
         changed["input"] = [
-            {**item, "name": wire_name(item["name"])} if is_function_call(item) else item for item in items
+            {**item, "name": name}
+            if is_function_call(item) and (name := wire_name(item["name"])) != item["name"]
+            else item
+            for item in items
         ]
         plugins = as_list(body.get("plugins"))
         is_named = any(as_object(plugin).get("id") == _PARSER for plugin in plugins)

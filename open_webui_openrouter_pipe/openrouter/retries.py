@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from asyncio import CancelledError, sleep
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import random
@@ -87,7 +87,7 @@ class RetryingResponses:
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
         """Open a stream; the same as the inner one's, but for failures before the first output that passed."""
-        attempts = _Attempts(body, self._limit_seconds, self._show, monotonic())
+        attempts = Attempts(body, self._limit_seconds, self._show, monotonic())
         while True:
             beginning: list[Event] = []
             is_over = True
@@ -107,22 +107,6 @@ class RetryingResponses:
                     async with aclosing(_joined(beginning, events)) as joined:
                         yield joined
                     return
-            try:
-                await attempts.prepare()
-            except CancelledError as stopped:
-                stopped.args = (WAITED,)
-                raise
-
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Return the response object, as the inner port does."""
-        attempts = _Attempts(body, self._limit_seconds, self._show, monotonic())
-        while True:
-            try:
-                with self._attempt(attempts.body):
-                    return await self._inner.create(attempts.body)
-            except PipeError as error:
-                if not attempts.may_pass(error):
-                    raise
             await attempts.prepare()
 
     def explain(self, failure: Failure) -> PipeError:
@@ -131,7 +115,7 @@ class RetryingResponses:
 
 
 @dataclass(slots=True)
-class _Attempts:
+class Attempts:
     """Those of one request, which began at `begin_seconds`: the body to send now, and what to do before."""
 
     body: RequestBody
@@ -168,7 +152,15 @@ class _Attempts:
         return True
 
     async def prepare(self) -> None:
-        """Wait as planned, and count that down; a wait that is hardly noticed is not shown."""
+        """Wait as planned; a cancellation says so."""
+        try:
+            await self._wait()
+        except CancelledError as stopped:
+            stopped.args = (WAITED,)
+            raise
+
+    async def _wait(self) -> None:
+        """Wait, and count that down; a wait that is hardly noticed is not shown."""
         remaining_seconds = self.wait_seconds
         if self.show is None or remaining_seconds < SHOWN_FROM_SECONDS:
             await sleep(remaining_seconds)

@@ -88,10 +88,6 @@ class TaskResponses:
             events = await self._events(plain)
         yield _replayed(events)
 
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Return the response object, as the inner port does."""
-        return await self._inner.create(body)
-
     def explain(self, failure: Failure) -> Any:
         """Turn a failure inside a stream into an error."""
         return self._inner.explain(failure)

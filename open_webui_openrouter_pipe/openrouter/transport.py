@@ -18,6 +18,7 @@ from asyncio.staggered import staggered_race
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from select import POLLIN, poll
 from typing import Any, Final, cast
@@ -54,7 +55,7 @@ class Transport(httpx.AsyncBaseTransport):
         limits = request.extensions.get("timeout") or {}
         connection = idle.pop() if idle else await self._open(url.scheme, host, port, limits)
         try:
-            await connection.send(request)
+            await connection.send(request, limits.get("read"))
         except BaseException:
             connection.close()
             raise
@@ -92,6 +93,8 @@ class Transport(httpx.AsyncBaseTransport):
 
     def _keep(self, connection: _Connection, idle: list[_Connection]) -> None:
         """Keep a connection whose request is over; one that cannot serve another is closed."""
+        if connection.timer:
+            connection.timer.cancel()
         idle.append(connection)
         while idle and not idle[-1].is_fit:
             idle.pop().close()
@@ -99,20 +102,22 @@ class Transport(httpx.AsyncBaseTransport):
             idle.pop(0).close()
 
 
+@dataclass(eq=False)
 class _Body(httpx.AsyncByteStream):
     """The bytes of a response, a portion for all that came since the last; with its end the connection is free."""
 
-    def __init__(self, connection: _Connection, pace: Pace, release: partial[None]) -> None:
-        self._connection, self._pace, self._release = connection, pace, release
+    connection: _Connection
+    pace: Pace
+    release: partial[None]
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         """Yield the portions as the pace has them read."""
-        while portion := await self._connection.read(self._pace):
+        while portion := await self.connection.read(self.pace):
             yield portion
 
     async def aclose(self) -> None:
         """End the response, also in the middle; httpx calls it once."""
-        self._release()
+        self.release()
 
 
 class _Connection(asyncio.Protocol):
@@ -131,6 +136,10 @@ class _Connection(asyncio.Protocol):
         self._may_write.set()
         self._error: Exception | None = None
         self._used_seconds = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+        """What guards the present answer against a silence; to be cancelled with its end."""
+        self._wait_seconds: float | None = None
+        """Since when something is waited for."""
         self._begin()
 
     def _begin(self) -> None:
@@ -159,9 +168,14 @@ class _Connection(asyncio.Protocol):
         while not self._tls.is_ready:
             await self._change()
 
-    async def send(self, request: httpx.Request) -> None:
-        """Send a request, and wait for status and headers; a refusal before it is sent whole ends the sending."""
+    async def send(self, request: httpx.Request, silence_seconds: float | None = None) -> None:
+        """Send a request, and wait for status and headers; a refusal before it is sent whole ends the sending.
+
+        No wait for the server may take longer than `silence_seconds`.
+        """
         self._begin()
+        if silence_seconds is not None:
+            self._watch(silence_seconds)
         head = b"%s %s HTTP/1.1\r\n" % (request.method.encode("ascii"), request.url.raw_path)
         head += b"".join([b"%s: %s\r\n" % each for each in request.headers.raw]) + b"\r\n"
         async for piece in cast("AsyncIterable[bytes]", request.stream):
@@ -189,7 +203,21 @@ class _Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it at once."""
+        if self.timer:
+            self.timer.cancel()
         self._transport.abort()
+
+    def _watch(self, silence_seconds: float) -> None:
+        """End a wait that is too long, and look again when the next one may be: no portion sets a timer."""
+        now = self._clock()
+        remaining_seconds = (
+            (now if self._wait_seconds is None else self._wait_seconds) + silence_seconds - now
+        )
+        if remaining_seconds <= 0:
+            self._end(httpx.ReadTimeout("Nothing has come in time."))
+        else:
+            loop = asyncio.get_running_loop()
+            self.timer = loop.call_later(remaining_seconds, self._watch, silence_seconds)
 
     async def _change(self) -> None:
         """Wait until anything has come; raises what has ended the connection before."""
@@ -197,7 +225,9 @@ class _Connection(asyncio.Protocol):
             raise self._error
         self._changed.clear()
         self._transport.resume_reading()
+        self._wait_seconds = self._clock()
         await self._changed.wait()
+        self._wait_seconds = None
 
     # --- what the event loop says
 

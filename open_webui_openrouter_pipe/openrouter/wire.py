@@ -1,9 +1,8 @@
 """The body of a request as JSON in UTF-8, written and sent in pieces that hold up nobody.
 
 Attachments make bodies of many megabytes, and Python's JSON writer holds the interpreter for as long as it looks at
-each of their characters, in another thread as well. So a large body is written in a thread, member by member, and a
-long text in windows, between which others get their turn; one that needs no escapes, as base64 never does, is copied.
-The bytes are the same.
+each of their characters. So a large body is measured in a thread, and written as it is sent: member by member, and a
+long text in windows; one that needs no escapes, as base64 never does, is copied.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any, Final
 import httpx
 
 from ..ports import RequestBody
-from ..responses.values import mend_text
+from ..responses.values import Kept, mend_text, once
 from ..threads import is_large
 
 _SHORT_BYTES: Final = 16 * 1024
@@ -42,7 +41,8 @@ class EncodedBody(httpx.AsyncByteStream):
         for piece in self.write():
             for start in range(0, len(piece), _WINDOW_CHARACTERS):
                 yield piece[start : start + _WINDOW_CHARACTERS]
-                await asyncio.sleep(0)
+                if len(piece) < self.length_bytes:
+                    await asyncio.sleep(0)
 
 
 async def encode_body(body: RequestBody) -> EncodedBody:
@@ -50,8 +50,8 @@ async def encode_body(body: RequestBody) -> EncodedBody:
 
     What neither JSON nor UTF-8 can hold, NaN and half surrogates, is omitted or replaced.
     """
-    if not is_large(body):
-        content = [_encoded(body)]
+    if not is_large(body, _encoded):
+        content = [b"".join(_members(body))]
         return EncodedBody(lambda: content, len(content[0]))
 
     def write() -> Iterator[bytes]:
@@ -74,14 +74,23 @@ def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
-    """Yield the JSON of a value: a large one by its members, a long text in windows."""
-    if not is_large(value):
+    """Yield the JSON of a value: a large one by its members, a long text in windows, and a kept one as it was found."""
+    if type(value) is Kept:
+        yield once(_encoded, value)
+    elif isinstance(value, list | tuple) and Kept in map(type, value):
+        yield from _members(value)
+    elif not is_large(value):
         yield _encoded(value)
     elif isinstance(value, str):
         yield b'"'
         yield from map(_escaped, _windows(value))
         yield b'"'
-    elif isinstance(value, Mapping):
+    else:
+        yield from _members(value)
+
+
+def _members(value: Any) -> Iterator[bytes]:
+    if isinstance(value, Mapping):
         kept = ((name, member) for name, member in value.items() if not _is_infinite(member))
         yield b"{"
         for number, (name, member) in enumerate(kept):

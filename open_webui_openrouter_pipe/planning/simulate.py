@@ -519,13 +519,13 @@ def _restored(command: Restore, request: SimulatedRequest, cutoffs: Cutoffs) -> 
     room_tokens = request.terms.limit_tokens + request.terms.reserved_tokens - request.tokens()
     room_tokens -= request.restored_tokens(cutoffs.restored)
     named = (range(max(1, each.start), min(each.stop, request.turn + 1)) for each in command.turns)
-    turns = (
-        sorted({number - 1 for each in named for number in each}) if command.turns else range(request.turn)
-    )
-    for turn in reversed(turns):
+    turns = {number - 1 for each in named for number in each}
+    if not command.turns:
+        shortened = range(min(max(cutoffs.ends), parts.start_of(request.turn)))
+        turns = {parts.parts[at].turn for at in shortened if at not in cutoffs.restored}
+    for turn in sorted(turns, reverse=True):
         numbers = range(parts.start_of(turn), parts.start_of(turn + 1))
-        is_whole = not command.turns and all(cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
-        if is_whole or cutoffs.restored.issuperset(numbers):
+        if cutoffs.restored.issuperset(numbers):
             continue
         if (tokens := request.restored_tokens(numbers)) <= room_tokens:
             room_tokens -= tokens

@@ -89,7 +89,7 @@ class Usage:
     `byok_requests` are those that were served with a provider's own key in the
     OpenRouter account: then `cost` is OpenRouter's fee, and `provider_cost`
     what the provider is paid besides. `searches` and `pictures` are what the
-    answer has of them.
+    answer has of them, `tool_cost` what of the cost is for OpenRouter's tools.
     """
 
     input_tokens: int = 0
@@ -105,6 +105,7 @@ class Usage:
     image_output_tokens: int = 0
     searches: int = 0
     pictures: int = 0
+    tool_cost: float = 0.0
 
     @property
     def total_tokens(self) -> int:
@@ -256,10 +257,11 @@ def _place(event: Mapping[str, Any]) -> object:
 
 
 def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
-    """Return the terminal event of a whole response object, or of an error body."""
+    """Return the terminal event of a whole response object, of whole pictures, or of an error body."""
     if response.get("object") == "response" or isinstance(response.get("output"), list):
         return {"type": "response.completed", "response": response}
-    return {**response, "type": "error"}
+    has_pictures = isinstance(response.get("data"), list)
+    return {**response, "type": "image_generation.completed" if has_pictures else "error"}
 
 
 def read_usage(wire: Any, *, is_byok: bool = False) -> Usage | None:
@@ -268,18 +270,23 @@ def read_usage(wire: Any, *, is_byok: bool = False) -> Usage | None:
     Values of a wrong type count as zero. What a provider is paid counts where
     its own key was used: without one, it is the same as the cost, or what
     OpenRouter pays. A usage that does not say whether one was, as with server
-    tools, counts as `is_byok`.
+    tools, counts as `is_byok`. What these have cost is all that was not paid
+    for tokens where it is not named, as in the recorded bills.
     """
     if not isinstance(wire, dict):
         return None
     given = as_object(wire.get("input_tokens_details"))
     made = as_object(wire.get("output_tokens_details"))
-    tools = as_object(wire.get("server_tool_use_details"))
+    tools = as_object(wire.get("server_tool_use_details") or wire.get("server_tool_use"))
     if (said := wire.get("is_byok")) is not None:
         is_byok = said is True
     paid = as_object(wire.get("cost_details"))
     cost = as_number(wire.get("cost")) or 0.0
     provider_cost = as_number(paid.get("upstream_inference_cost")) or 0.0
+    tool_cost = as_number(paid.get("server_tool_cost"))
+    if tools and tool_cost is None and not is_byok:
+        parts = [as_number(paid.get(f"upstream_inference_{name}_cost")) for name in ("input", "output")]
+        tool_cost = 0.0 if None in parts else round(cost - sum(filter(None, parts)), 9)
     return Usage(
         input_tokens=as_count(wire.get("input_tokens")) or 0,
         cached_tokens=as_count(given.get("cached_tokens")) or 0,
@@ -293,6 +300,7 @@ def read_usage(wire: Any, *, is_byok: bool = False) -> Usage | None:
         audio_output_tokens=as_count(made.get("audio_tokens")) or 0,
         image_output_tokens=as_count(made.get("image_tokens")) or 0,
         searches=as_count(tools.get("web_search_requests")) or 0,
+        tool_cost=min(max(0.0, tool_cost or 0.0), MOST_BILLED),
     )
 
 

@@ -47,10 +47,10 @@ class InputFile(TypedDict):
 
 
 class AudioData(TypedDict):
-    """Base64 audio without a data URL prefix."""
+    """Base64 audio without a data URL prefix; /responses takes the formats "mp3" and "wav" alone."""
 
     data: str
-    format: Literal["mp3", "wav"]
+    format: str
 
 
 class InputAudio(TypedDict):
@@ -214,6 +214,7 @@ _PICTURE: Final = ItemKind(
     {"status": str}, missing="[A stored image is no longer available.]", is_picture=True
 )
 _SEARCH: Final = ItemKind({"status": str}, drawn_as="web_search_call", lines=("searching", "searched"))
+_SERVER_TOOL: Final = ItemKind({"status": str}, drawn_as="function_call")
 _SERVER_TOOLS: Final = (
     "advisor", "apply_patch", "bash", "browser_use", "code_interpreter", "experimental__search_models",
     "file_search", "files", "fusion", "mcp", "memory", "shell", "subagent", "text_editor", "tool_search",
@@ -256,9 +257,9 @@ ITEM_KINDS: Final[Mapping[str, ItemKind]] = {
     "openrouter:armor_blocked": ItemKind(
         dict.fromkeys(("arguments", "call_id", "explanation", "id", "name", "reason", "status"), str)
     ),
-    "openrouter:datetime": ItemKind({"datetime": str, "status": str, "timezone": str}),
-    "openrouter:image_generation": _PICTURE,
-    "openrouter:web_fetch": ItemKind({"status": str}, lines=("reading_page", "searched")),
+    "openrouter:datetime": replace(_SERVER_TOOL, required={"datetime": str, "status": str, "timezone": str}),
+    "openrouter:image_generation": replace(_PICTURE, drawn_as="function_call"),
+    "openrouter:web_fetch": replace(_SERVER_TOOL, lines=("reading_page", "searched")),
     "openrouter:web_search": _SEARCH,
     "shell_call": replace(_CALL, required={"action": dict, "call_id": str}, output="shell_call_output"),
     "shell_call_output": replace(_OUTPUT, required={"call_id": str, "output": list}),
@@ -269,7 +270,7 @@ ITEM_KINDS: Final[Mapping[str, ItemKind]] = {
     "web_search_call": replace(
         _SEARCH, required={"id": str, "status": str}, statuses=_WITH_FAILED, id_prefix="ws"
     ),
-    **{f"openrouter:{tool}": ItemKind({"status": str}) for tool in _SERVER_TOOLS},
+    **{f"openrouter:{tool}": _SERVER_TOOL for tool in _SERVER_TOOLS},
 }
 """What is particular to each type of item; the source is the schema of OpenRouter's input items."""
 

@@ -3,6 +3,9 @@
 Each coercer returns a value of the wanted type, or an empty one, and never raises. The host allows any text as the
 name of a tool (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`, and Gemini none that begins
 with a digit or a dash.
+
+What follows from the content of an object that comes back with each request, such as its name or its bytes, is found
+once as long as the object is kept; of any other object it is found anew, and is the same.
 """
 
 from __future__ import annotations
@@ -12,9 +15,9 @@ import json
 import math
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 _MAX_COUNT: Final = 2**53
 _GENERATION_ID: Final = re.compile(r"(?:gen|resp|req)[-_](?!sk-)[A-Za-z0-9_-]{1,72}")
@@ -22,6 +25,32 @@ _GENERATION_ID: Final = re.compile(r"(?:gen|resp|req)[-_](?!sk-)[A-Za-z0-9_-]{1,
 
 _ACCEPTED: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _KEPT_CHARACTERS: Final = 55
+
+
+Value = TypeVar("Value")
+
+
+class Kept(dict[str, Any]):
+    """A JSON object that is never changed, with what was found of it, each under what has found it.
+
+    `size_bytes` is what it takes, about, with all that may be found of it.
+    """
+
+    __slots__ = ("found", "size_bytes")
+
+    def __init__(self, value: Mapping[str, object], size_bytes: int = 0) -> None:
+        super().__init__(value)
+        self.found: dict[object, Any] = {}
+        self.size_bytes = size_bytes
+
+
+def once(find: Callable[[Any], Value], value: Any) -> Value:
+    """Return what a function finds of a JSON value: of a kept one it is found once."""
+    if type(value) is not Kept:
+        return find(value)
+    if find not in value.found:
+        value.found[find] = find(value)
+    return cast("Value", value.found[find])
 
 
 def as_object(value: Any) -> dict[str, Any]:

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import UTC, tzinfo
 from operator import itemgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError
@@ -62,9 +61,8 @@ class BillWriter(BatchWriter[Bill]):
         self._held: set[str] = set()
         """Of requests that run, or whose bill waits."""
         self._renewing: asyncio.Task[None] | None = None
-        insert = (postgresql if database.dialect == "postgresql" else sqlite).insert(tables.audit)
-        row = tables.audit.c
-        self._add_rows = insert.on_conflict_do_nothing(index_elements=[row.id]).returning(row.id)
+        insert = database.insert(tables.audit).on_conflict_do_nothing(index_elements=["id"])
+        self._add_rows = insert.returning(tables.audit.c.id)
         self._add_to_chat = database.upsert(tables.ledger, adding=CHAT_SUMS)
         self._add_to_account = database.upsert(tables.usage, adding=CHAT_SUMS)
         self._ended = tables.hold.c.until <= database.now
@@ -184,17 +182,19 @@ class BillWriter(BatchWriter[Bill]):
 
     async def _enter(self, connection: AsyncConnection, bills: Mapping[str, Bill]) -> None:
         """Write rows by their ids, and add them to the sums, in the order in which all workers lock rows."""
-        audit = self._tables.audit
-        rows = {key: _row(bill) for key, bill in sorted(bills.items())}
+        audit, lacking = self._tables.audit, self._database.lacking
+        rows = {key: _row(bill, lacking) for key, bill in sorted(bills.items())}
         written = {*(await connection.execute(self._add_rows, [*rows.values()])).scalars()}
         added = [(bill, 1) for key, bill in bills.items() if key in written]
-        late = [key for key in rows if key not in written and not bills[key].estimated]
+        is_told = "estimated" not in lacking  # else rows stay as they are
+        late = [key for key in rows if is_told and key not in written and not bills[key].estimated]
         if late:
-            query = sa.select(audit).where(self._database.among_ids(audit.c.id), audit.c.estimated)
+            known = [column for column in audit.c if column.name not in lacking]
+            query = sa.select(*known).where(self._database.among_ids(audit.c.id), audit.c.estimated)
             found = await connection.execute(query.with_for_update(), {"ids": late})
             for row in found.mappings().all():
                 bill, columns = bills[row["id"]], {**row}
-                del columns["pruned"]
+                columns.pop("pruned", None)
                 await connection.execute(sa.update(audit).where(audit.c.id == bill.id).values(rows[bill.id]))
                 added += [(Bill(**columns, accounts=bill.accounts), -1), (bill, 1)]
         await self._add(connection, [(bill, times) for bill, times in added if bill.requests])
@@ -251,9 +251,10 @@ class BillWriter(BatchWriter[Bill]):
         return sa.select(both.c.account, *sums).group_by(both.c.account)
 
 
-def _row(bill: Bill) -> dict[str, Any]:
-    columns = asdict(bill)
-    return {**{column.name: columns[column.name] for column in AUDIT_COLUMNS}, "pruned": bill.pruned}
+def _row(bill: Bill, lacking: Collection[str]) -> dict[str, Any]:
+    columns = {**asdict(bill), "pruned": bill.pruned}
+    names = [column.name for column in AUDIT_COLUMNS]
+    return {name: columns[name] for name in (*names, "pruned") if name not in lacking}
 
 
 def _read_sums(found: Sequence[sa.Row[Any]]) -> Mapping[str, AccountSums]:

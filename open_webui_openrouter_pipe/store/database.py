@@ -69,8 +69,8 @@ class Database:
     """An AsyncEngine with the store's tables in it (SQLite or PostgreSQL).
 
     The engine stays its owner's. All methods that wait raise StoreUnavailable when the database is unavailable, too
-    busy or too slow, and StoreError when it refuses the values. `now` is the database's time in epoch seconds, for
-    statements.
+    busy or too slow, and StoreError when it refuses the values. For statements, `now` is the database's time in epoch
+    seconds, and `insert` begins an insertion in its dialect.
     """
 
     def __init__(
@@ -89,10 +89,13 @@ class Database:
         self.tables: Final = define_tables(schema)
         self.dialect: Final = engine.dialect.name
         self.now: Final = _NOW[self.dialect]
+        self.insert: Final = postgresql.insert if self.dialect == "postgresql" else sqlite.insert
         self._engine = engine
         self._reader = engine.execution_options(**_READING_OPTIONS[self.dialect])
         self._timeout_seconds = timeout_seconds
         self._read_seconds = read_seconds
+        self.lacking = frozenset[str]()
+        """Columns that the audit does not have, and its database user may not add."""
         self._ready = False
         self._preparing = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -145,7 +148,7 @@ class Database:
 
         The columns in `adding` are added to those of the row.
         """
-        return _upsert(self.dialect, table, where, adding)
+        return _upsert(self.insert, table, where, adding)
 
     def prepared_upsert(self, table: sa.Table) -> sa.TextClause:
         """Return an insert of whole rows that replaces those with the same primary keys.
@@ -153,7 +156,7 @@ class Database:
         As text, because SQLAlchemy compiles a statement with ON CONFLICT anew at each execution. Both databases write
         it alike.
         """
-        text = str(_upsert("sqlite", table).compile(dialect=sqlite.dialect(paramstyle="named")))
+        text = str(_upsert(sqlite.insert, table).compile(dialect=sqlite.dialect(paramstyle="named")))
         return sa.text(text).bindparams(*(sa.bindparam(each.name, type_=each.type) for each in table.c))
 
     def start(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
@@ -214,7 +217,7 @@ class Database:
         async with self._preparing:
             if not self._ready:
                 async with self._engine.begin() as connection:
-                    await connection.run_sync(create_tables, self.tables)
+                    self.lacking = await connection.run_sync(create_tables, self.tables)
                 self._ready = True
 
 
@@ -227,13 +230,12 @@ def _may_pass(error: DBAPIError | OSError) -> bool:
 
 
 def _upsert(
-    dialect: str,
+    insert_into: Callable[[sa.Table], sqlite.Insert | postgresql.Insert],
     table: sa.Table,
     where: sa.ColumnElement[bool] | None = None,
     adding: Collection[str] = (),
 ) -> sa.Insert:
-    insert: sqlite.Insert | postgresql.Insert
-    insert = (postgresql if dialect == "postgresql" else sqlite).insert(table)
+    insert = insert_into(table)
     given = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
     added = {name: table.c[name] + given[name] for name in adding}
     return insert.on_conflict_do_update(

@@ -203,12 +203,14 @@ def _types(row: type) -> Columns:
     return {name: str(getattr(kind, "__forward_arg__", kind)) for name, kind in row.__annotations__.items()}
 
 
-def create_tables(connection: sa.Connection, tables: Tables) -> None:
+def create_tables(connection: sa.Connection, tables: Tables) -> frozenset[str]:
     """Create the tables and indexes that do not exist, inside the connection's transaction.
 
     Workers that start at once wait for each other. A database that has this version or a later one is left as it
     is, and no lock is taken for it. A table that the database refuses is logged and omitted: what is kept in the
     others does not depend on it, and the next start tries again.
+
+    Returns which columns the audit lacks: its rows are written without them.
     """
     found, version = _version(connection, tables), tables.count()
     if found > version:
@@ -219,7 +221,7 @@ def create_tables(connection: sa.Connection, tables: Tables) -> None:
             version,
         )
     if found >= version:
-        return
+        return frozenset()
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
     else:
@@ -227,6 +229,7 @@ def create_tables(connection: sa.Connection, tables: Tables) -> None:
     refused = [table for table in tables.version.metadata.sorted_tables if not _create(connection, table)]
     if not refused and _version(connection, tables) < version:
         connection.execute(tables.version.insert().values(version=version))
+    return frozenset(_lacking(connection, tables.audit)) if tables.audit in refused else frozenset()
 
 
 def _create(connection: sa.Connection, table: sa.Table) -> bool:
@@ -241,8 +244,8 @@ def _create(connection: sa.Connection, table: sa.Table) -> bool:
         if error.connection_invalidated or connection.invalidated:
             raise
         _log.error(
-            "The table %s cannot be created, and what belongs there is not kept: %s. Let Open WebUI's database user "
-            "create tables and indexes, and restart Open WebUI.",
+            "The table %s cannot be created or changed, and what belongs there is not kept: %s. Let Open WebUI's "
+            "database user create and alter tables and indexes, and restart Open WebUI.",
             table.fullname,
             str(error.orig).partition("\n")[0],
         )
@@ -252,12 +255,19 @@ def _create(connection: sa.Connection, table: sa.Table) -> bool:
 
 def _add_columns(connection: sa.Connection, table: sa.Table) -> None:
     """Add the columns that a table of an earlier version lacks; they are behind the others."""
-    found = {column["name"] for column in sa.inspect(connection).get_columns(table.name, table.schema)}
     name = connection.dialect.identifier_preparer.format_table(table)
-    for column in table.columns:
-        if column.name not in found:
-            definition = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {definition}")
+    for column in _lacking(connection, table):
+        definition = sa.schema.CreateColumn(table.c[column]).compile(dialect=connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {definition}")
+
+
+def _lacking(connection: sa.Connection, table: sa.Table) -> list[str]:
+    """Return which of its columns a table does not have; none where there is no such table."""
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(table.name, table.schema):
+        return []
+    found = {column["name"] for column in inspector.get_columns(table.name, table.schema)}
+    return [column.name for column in table.columns if column.name not in found]
 
 
 def _version(connection: sa.Connection, tables: Tables) -> int:

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 
 from ..errors import TooBusy
 from ..ports import Notice, Show
-from ..words.lines import admin_notice, notice
+from ..words.lines import notice
 
 MAX_WAITING: Final = 200
 """Requests that wait in a worker; more could not be answered in bearable time."""
@@ -101,7 +101,7 @@ class Admission:
             await show(Notice(notice("place_found")))
         if not waiter.has_place:
             name, seconds = "queue_full" if waiter.decided.is_set() else "queue_slow", self._max_wait_seconds
-            raise TooBusy(notice(name, seconds=seconds), admin_message=admin_notice(name, seconds=seconds))
+            raise TooBusy(notice(name, seconds=seconds))
 
     def _leave(self, waiter: _Waiter) -> None:
         """Leave the place or the queue; while a user is asked it is in neither."""

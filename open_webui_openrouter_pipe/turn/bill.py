@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
 from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
-from ..conversation.conversation import ContentCache, cache_key
+from ..conversation.conversation import ContentCache, cache_key, item_digest
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
 from ..money.audit import Bill, Purpose, sent_bill
 from ..money.limits import (
@@ -53,6 +53,7 @@ from ..money.prices import (
     dollars,
     highest,
     paid,
+    tool_parts,
 )
 from ..planning.plan import Plan
 from ..ports import (
@@ -68,7 +69,9 @@ from ..ports import (
     Show,
     name_of,
 )
-from ..responses.effects import ResponseFailed, Usage
+from ..responses.effects import ResponseFailed, ResponseFinished, Usage
+from ..responses.items import Item
+from ..responses.tools import PREFIX, SEARCH, most_tool_dollars
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..threads import apart
 from ..words.lines import notice
@@ -161,7 +164,7 @@ class CostCeiling:
             + self.searches * (prices.search or 0.0)
         )
         is_dearer = body.get("service_tier") in _DEARER_TIERS
-        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0)
+        return cost * FEE_SHARE * (TIER_SHARE if is_dearer else 1.0) + most_tool_dollars(body)
 
     def output_tokens(self, reasoning: Mapping[str, Any], limit_dollars: float) -> int | None:
         """Return how long an answer may be under a limit; None for any length.
@@ -239,10 +242,19 @@ class SpendingServices:
     turns: ContentCache[AnswerCost] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_CHATS))
     """By message."""
 
-    async def admit(self, user_id: str, settings: SpendingSettings, *, is_admin: bool, zone: str) -> Payer:
+    async def admit(
+        self,
+        user_id: str,
+        settings: SpendingSettings,
+        *,
+        is_admin: bool,
+        zone: str,
+        may_be_paid: bool = False,
+    ) -> Payer:
         """Return who pays, and the limit that is nearest.
 
-        Raises SpendingLimitReached when a limit is reached, or cannot be read or checked.
+        Raises SpendingLimitReached when a limit cannot be read or checked, or is reached, unless what is asked for
+        `may_be_paid` already: then its hold is refused where it is not.
         """
         limits = settings.limits
         if settings.own_key:
@@ -257,7 +269,7 @@ class SpendingServices:
             raise SpendingLimitReached(notice("limits_unreadable", part=part))
         under = limits_of(user_id, groups, limits, is_admin=is_admin)
         state = await self.nearest(under)
-        if state and state.is_reached:
+        if state and state.is_reached and not may_be_paid:
             raise SpendingLimitReached(self.limit_line("limit_reached", state, zone))
         return Payer(accounts_of(user_id, groups, limits), under, state)
 
@@ -370,7 +382,9 @@ class Spending:
             await self._confirm(self.ask)
         self._row_id = self.services.planner.new_id()
         if self.payer.under:
-            await self._take_hold(self._priced(plan, sent.usage), request.body, notify)
+            tokens, now_seconds = sent.usage.input_tokens, sent.sent_seconds
+            amount = self.ceiling.highest_cost(request.body, tokens, seconds=now_seconds)
+            await self._take_hold(self._priced(plan, sent.usage), amount, notify)
         self.sent = replace(sent, sent_seconds=memory.clock())
         self._named = len(self.generations.named) if self.generations else 0
 
@@ -393,7 +407,7 @@ class Spending:
             self.services.turns.put(self._key, so_far)
         for name in names if usage is None else names[:-1]:  # attempts that nothing came of
             lost = self._priced(plan, Usage())
-            self._ask_later(replace(lost, id=services.planner.new_id(), generation=name))
+            self._ask_later(replace(lost, id=services.planner.new_id(), generation=name), sent)
         bill = self._priced(plan, usage or Usage())
         if usage is None:
             bill = replace(bill, requests=0)
@@ -413,7 +427,7 @@ class Spending:
             )
         services.ledger.write(bill)
         if bill.estimated:
-            self._ask_later(bill)
+            self._ask_later(bill, sent)
 
     def _of_call(self, bill: Bill) -> Bill:
         """The bill with whose it is."""
@@ -431,9 +445,9 @@ class Spending:
         bill = replace(bill, id=self._row_id, purpose=self.purpose, created=int(self.sent.sent_seconds))
         return _with_usage(bill, self.sent, usage)
 
-    def _ask_later(self, bill: Bill) -> None:
-        """Have what a generation was really billed written, once that is known."""
-        sent, write = self.sent, self.services.ledger.write
+    def _ask_later(self, bill: Bill, sent: LastRequest | None = None) -> None:
+        """Have what a generation was really billed written, once that is known; without `sent` by its sizes alone."""
+        write = self.services.ledger.write
 
         def correct(usage: Usage) -> None:
             if bill.estimated or usage.is_billed:  # an attempt that has cost nothing is no request
@@ -451,6 +465,11 @@ class Spending:
         rule = CacheRule.of(row.id, row.prices, long=sent.rule.is_kept_long)
         return replace(sent, prices=row.prices, rule=rule)
 
+    def spent_dollars(self) -> float:
+        """Return what the answer has cost before the request that is sent next."""
+        so_far = self.services.turns.get(self._key)
+        return so_far.usage.cost if so_far else 0.0
+
     def cost_so_far(self, answer: Answer, usage: Usage | None) -> AnswerCost:
         """Return what the whole answer has cost, with a request that has used so much and ends now.
 
@@ -464,6 +483,7 @@ class Spending:
         has_failed = isinstance(answer.end, ResponseFailed) and answer.usage is not None
         total = paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
         usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
+        tools = _tools_of(answer, usage) if usage.tool_cost else ()
         since = earlier.waits_since or answer.began_seconds or now
         return AnswerCost(
             earlier.usage.plus(usage),
@@ -471,6 +491,7 @@ class Spending:
             earlier.seconds + now - since,
             (*earlier.others, answer.served.other_model),
             usage,
+            (*earlier.tools, *([(tools, usage.tool_cost)] if tools else ())),
             now if answer.has_calls else None,
         )
 
@@ -506,7 +527,7 @@ class Spending:
                 announced=announced,
             )
 
-        digests = await apart(plan.items, name)
+        digests = await apart(plan.items, name, found=item_digest)
         now_seconds = planner.memory.clock()
         real_id = self.model.real_id if self.model and self.model.alias_of else origin.model
         rule = CacheRule.of(real_id, prices, long=request.is_kept_long)
@@ -522,11 +543,30 @@ class Spending:
         """Count what the call has failed by."""
         self.services.note_failure(error, self.origin.model, self.payer.accounts)
 
-    def note_summary(self, bill: Bill) -> None:
-        """Have what a request for a summary has cost written."""
-        services, has_cost = self.services, bool(bill.cost or bill.provider_cost)
+    async def hold_summary(self, bill: Bill, body: RequestBody) -> Bill:
+        """Name the bill of a request for a summary, and hold the most that it may cost; nothing is waited for.
+
+        Raises SpendingLimitReached.
+        """
+        services, ceiling = self.services, self.ceiling
         named = replace(self._of_call(bill), id=services.planner.new_id())
-        services.ledger.write(replace(named, requests=int(has_cost)))
+        if self.payer.under:
+            if bill.model != self.origin.model:
+                ceiling = CostCeiling((self.find(bill.model),), ceiling.offered)
+            now_seconds = services.planner.memory.clock()
+            amount = ceiling.highest_cost(body, bill.input_tokens, seconds=now_seconds)
+            if not await self._has_hold(named, amount):
+                raise SpendingLimitReached(notice("limit_in_use"))
+        return named
+
+    def note_summary(self, bill: Bill) -> None:
+        """Have what a request for a summary has cost written; one that was not sent has no id."""
+        services, has_cost = self.services, bool(bill.cost or bill.provider_cost)
+        named = bill if bill.id else replace(self._of_call(bill), id=services.planner.new_id())
+        bill = replace(named, requests=int(has_cost))
+        services.ledger.write(bill)
+        if bill.estimated:
+            self._ask_later(bill)
 
     def last_line(self, answer: Answer) -> str:
         """Return the line about what the whole answer has cost, "" as long as it goes on, or for no line."""
@@ -536,6 +576,7 @@ class Spending:
         names = [name_of(each, self.find) for each in dict.fromkeys(cost.others) if each]
         parts = [
             dollars(cost.usage.cost, cost.usage.provider_cost),
+            *([notice("joined", lines=tool_parts(cost.tools), separator=", ")] if cost.tools else []),
             *([notice("cost_answered_by", model=", ".join(names))] if names else []),
             *self._forecast(answer),
         ]
@@ -566,6 +607,55 @@ class Spending:
         sent = self.services.planner.memory.last_requests(self.origin.user_id, self.origin.chat_id)
         return next(filter(_WAS_READ_ONCE, sent), None)
 
+    async def begin_piece(self, cost: float | None, what: str, notify: Show) -> Bill:
+        """Ask for something that is made by the piece, and hold its price, None for one that is not known.
+
+        `what` says what is made. Returns the bill as it is estimated; `release` or `settle_piece` ends what is held.
+        Raises SpendingDeclined, and SpendingLimitReached.
+        """
+        memory, origin, threshold = self.services.planner.memory, self.origin, self.settings.confirm_dollars
+        memory.declined.forget(origin.user_id, origin.chat_id)
+        is_dear = bool(threshold) and (cost is None or cost > threshold)
+        if is_dear and self.ask and not memory.agreed.contains(origin.user_id, self._message):
+            said = "$?" if cost is None else dollars(cost)
+            await self._agree(self.ask, said, notice("confirm_piece", what=what, cost=said))
+        bill = self.piece(cost or 0.0, self.services.planner.new_id(), int(memory.clock()))
+        if self.payer.under:
+            await self._take_hold(bill, self.payer.limit_dollars if cost is None else cost, notify)
+        return bill
+
+    def piece(self, cost: float, row_id: str, created: int) -> Bill:
+        """Return the bill of a piece as it is estimated, with its id and when it was begun, in epoch seconds."""
+        model, purpose = self.origin.model, self.purpose
+        return self._of_call(
+            Bill(id=row_id, model=model, purpose=purpose, created=created, cost=cost, estimated=True)
+        )
+
+    def settle_piece(self, bill: Bill, usage: Usage | None) -> None:
+        """Have the bill of a piece written, as it is estimated where there is no usage."""
+        if usage:
+            told = {
+                name: getattr(usage, name)
+                for name in ("cost", "provider_cost", "input_tokens", "output_tokens")
+            }
+            bill = replace(bill, **told, estimated=False)
+        self.services.ledger.write(bill)
+
+    def note_piece(self, usage: Usage, seconds: float, *, if_stopped: str = "") -> AnswerCost:
+        """Note what the answer costs with a piece of so many seconds, and return it."""
+        earlier = self.services.turns.get(self._key) or AnswerCost()
+        earlier = AnswerCost() if earlier.if_stopped else earlier  # that of the piece, as it was estimated
+        whole = AnswerCost(
+            earlier.usage.plus(usage),
+            earlier.requests + 1,
+            earlier.seconds + seconds,
+            last=usage,
+            if_stopped=if_stopped,
+        )
+        if self.origin.message_id:
+            self.services.turns.put(self._key, whole)
+        return whole
+
     async def _confirm(self, ask: Ask) -> None:
         """Ask before a request above the threshold, once for each message. Raises SpendingDeclined."""
         memory, origin, threshold = self.services.planner.memory, self.origin, self.settings.confirm_dollars
@@ -579,23 +669,25 @@ class Spending:
             tokens, cached = about(self.sent.usage.input_tokens), about(self.sent.usage.cached_tokens)
             name = "confirm_cost_cached" if cached else "confirm_cost"
             question = notice(name, cost=dollars(cost), tokens=tokens, cached=cached)
-        if not question or memory.agreed.contains(origin.user_id, self._message):
-            return
+        if question and not memory.agreed.contains(origin.user_id, self._message):
+            await self._agree(ask, dollars(cost), question)
+
+    async def _agree(self, ask: Ask, cost: str, question: str) -> None:
+        """Ask a question about a cost. Raises SpendingDeclined."""
+        memory, origin = self.services.planner.memory, self.origin
         async with self.away():
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    agreed = await ask(notice("confirm_title", cost=dollars(cost)), question)
+                    agreed = await ask(notice("confirm_title", cost=cost), question)
             except TimeoutError:
                 agreed = False
             if agreed is False:
                 memory.declined.add(origin.user_id, [origin.chat_id])
-                raise SpendingDeclined(notice("declined", cost=dollars(cost)))
+                raise SpendingDeclined(notice("declined", cost=cost))
         memory.agreed.add(origin.user_id, [self._message])
 
-    async def _take_hold(self, bill: Bill, body: RequestBody, notify: Show) -> None:
+    async def _take_hold(self, bill: Bill, amount: float, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
-        tokens, now_seconds = self.sent.usage.input_tokens, self.sent.sent_seconds
-        amount = self.ceiling.highest_cost(body, tokens, seconds=now_seconds)
         if await self._has_hold(bill, amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))
@@ -635,21 +727,34 @@ class Spending:
         return False
 
 
-def _with_usage(bill: Bill, sent: LastRequest, usage: Usage) -> Bill:
-    """Return the bill of a request of which so much was used, by the list of prices."""
+def _with_usage(bill: Bill, sent: LastRequest | None, usage: Usage) -> Bill:
+    """Return the bill of a request of which so much was used, by the list of prices; without `sent` sizes alone."""
+    bill = replace(
+        bill,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+    )
+    if sent is None:
+        return bill
     cost = sent.cost_of(usage, sent.sent_seconds)
     scale = usage.input_tokens / bill.tokens_sent if bill.tokens_sent else 1.0
     whole = Usage(round(bill.tokens_before * scale))
     return replace(
         bill,
         cost=cost.total,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
         input_cost=cost.input,
         read_cost=cost.read,
         saved=sent.cost_of(whole, sent.sent_seconds).input - cost.input,
     )
+
+
+def _tools_of(answer: Answer, usage: Usage) -> tuple[str, ...]:
+    """The names of OpenRouter's tools that a response has called; a plugin searches without an item of its own."""
+    items: tuple[Item, ...] = answer.end.items if isinstance(answer.end, ResponseFinished) else ()
+    kinds = [SEARCH.type if item["type"] == "web_search_call" else item["type"] for item in items]
+    names = dict.fromkeys(kind.removeprefix(PREFIX) for kind in kinds if kind.startswith(PREFIX))
+    return tuple(names or ([SEARCH.name] if usage.searches else ()))
 
 
 def answer_key(origin: RequestOrigin) -> bytes:

@@ -3,8 +3,9 @@
 The task that fills it and the generator that drains it are different tasks, so that closing the generator in the
 middle of a `yield` cannot break the turn. Neighbouring deltas of one text are joined while they are queued: the
 first goes out at once, later ones at most every `interval_seconds`, and anything that is not a delta takes them
-along at once. A browser draws each event; gathering them is what keeps a fast answer smooth. Where nothing goes out for
-long, a line says what is waited for.
+along at once. The beginning of a message, of which nothing is seen, goes with what follows it. A browser draws each
+event; gathering them is what keeps a fast answer smooth. Where nothing goes out for long, a line says what is waited
+for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from ..ports import Notice, Output
-from ..responses.effects import TextDelta
+from ..responses.effects import ItemStarted, TextDelta
+from ..responses.items import is_message
 
 INTERVAL_SECONDS: Final = 0.025
 _MAX_QUEUED: Final = 64
@@ -46,7 +48,8 @@ class OutputChannel:
         self._not_full = asyncio.Event()
         self._not_full.set()
         self._closed = False
-        self._waiting_line = waiting_line
+        self.waiting_line = waiting_line
+        """Set to None, nothing is said of silences from there on."""
         self._latest: Output | None = None
         self._latest_seconds = self._clock()
         self._is_asking = False
@@ -68,6 +71,8 @@ class OutputChannel:
             self._not_full.clear()
             await self._not_full.wait()
         self._queue.append(output)
+        if last is None and isinstance(output, ItemStarted) and is_message(output.item):
+            return
         self._not_empty.set()
         if not isinstance(output, TextDelta):
             self._urgent.set()
@@ -84,12 +89,12 @@ class OutputChannel:
 
     async def drain(self) -> AsyncGenerator[Output]:
         """Yield the outputs in order until the channel is closed and empty, and lines about silences."""
-        last = -self._interval
+        last_delta = -self._interval
         try:
             self._watch()
             while True:
                 await self._not_empty.wait()
-                remaining = last + self._interval - self._clock()
+                remaining = last_delta + self._interval - self._clock()
                 if remaining > 0 and not self._urgent.is_set():  # deltas gather until their interval is over
                     # not `wait_for`: that of Python 3.11 swallows a cancellation that comes as the event is set
                     with suppress(TimeoutError):
@@ -100,9 +105,11 @@ class OutputChannel:
                 if not self._closed:
                     self._not_empty.clear()
                     self._urgent.clear()
-                last = self._clock()
+                now = self._clock()
+                if TextDelta in map(type, outputs):
+                    last_delta = now
                 if outputs and outputs[-1] is not self._line:
-                    self._latest, self._latest_seconds, self._lines = outputs[-1], last, 0
+                    self._latest, self._latest_seconds, self._lines = outputs[-1], now, 0
                 for output in outputs:
                     yield output
                 if self._closed and not self._queue:
@@ -113,14 +120,14 @@ class OutputChannel:
 
     def _watch(self) -> None:
         """Queue a line where one is due, and look again when the next one may be: no delta sets a timer."""
-        if self._waiting_line is None or self._closed:
+        if self.waiting_line is None or self._closed:
             return
         if not self._is_asking and (not isinstance(self._latest, Notice) or self._latest.done):
             self._latest_seconds = self._clock()
         silent_seconds = self._clock() - self._latest_seconds
         due = SILENT_SECONDS[self._lines :]
         if due and silent_seconds >= due[0]:
-            self._line = self._waiting_line(self._latest, due[0])
+            self._line = self.waiting_line(self._latest, due[0])
             self._queue.append(self._line)
             self._not_empty.set()
             self._urgent.set()

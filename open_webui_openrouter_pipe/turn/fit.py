@@ -29,13 +29,13 @@ from ..planning.planner import (
     plan,
 )
 from ..ports import Calibrations, Encode, Notice, RequestOrigin, Show
-from ..threads import apart
+from ..threads import LARGE_CHARACTERS, MEMBER_CHARACTERS, apart
 from ..words.lines import notice
 from .memory import Memory
 from .round import Answer
 from .summaries import Summarizer, SummaryBatch
 
-LARGE_ITEMS: Final = 2_000
+LARGE_ITEMS: Final = LARGE_CHARACTERS // MEMBER_CHARACTERS
 """So many are large, whatever they hold."""
 
 NOTABLE_TOOL_TOKENS: Final = 2_000
@@ -275,8 +275,9 @@ class Fitter:
         call = partial(work, conversation, self.terms.settings, model=model, counter=counter)
         of_turns = chain.from_iterable(turn.entries for turn in conversation.turns)
         entries = chain(conversation.instructions, conversation.volatile, of_turns)
-        items = [entry.item for entry in islice(entries, LARGE_ITEMS)]
-        return await apart(items, call)
+        known = counter.counts.get
+        uncounted = [None if known(each.digest) else each.item for each in islice(entries, LARGE_ITEMS)]
+        return await apart(uncounted, call)
 
 
 def _lacking(reduction: Reduction, fitted: Plan) -> str:

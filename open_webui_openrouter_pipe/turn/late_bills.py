@@ -63,6 +63,7 @@ class LateBills:
 
     def close(self) -> None:
         """Ask no more."""
+        self.waits_seconds = ()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -79,8 +79,8 @@ class Recorder:
 
     Some providers number their calls anew in each response. The host takes a repeated id for a call that it has
     already run, and pairs would mix on replay; so an id that is `taken` by the request's input is replaced before
-    anyone sees it. Where calls are kept, each function call gets an id that names its artifact, and the provider's is
-    kept with that. `host_names` are renamed tools by their wire name.
+    anyone sees it. Where calls are kept, each that is drawn as a function's gets an id that names its artifact, and the
+    provider's is kept with that. `host_names` are renamed tools by their wire name.
     """
 
     store: ArtifactStore
@@ -105,11 +105,11 @@ class Recorder:
     _replaced: dict[str, str] = field(default_factory=dict)
 
     def for_host(self, index: int, item: Item) -> Item:
-        """Return the item with the id and name that the host needs; always the same for an index."""
+        """Return the item with the id and name that the host needs; the same for an index as long as it has a name."""
         fields = cast("Mapping[str, Any]", item)
         call_id, is_function = fields.get("call_id"), item["type"] == "function_call"
         changes: dict[str, Any] = {}
-        if is_function and self.persistence.tools:
+        if self.persistence.tools and kind_of(item["type"]).drawn_as == "function_call":
             if index not in self.ulids:
                 self.ulids[index] = self.new_id()
                 self._call_ids[index] = name_call(self.ulids[index], self.phase)
@@ -129,6 +129,11 @@ class Recorder:
             changes["name"] = self.host_names.get(name, name)
         changed = {**fields, **changes}
         return item if changed == fields else cast("Item", changed)
+
+    def without_name(self, index: int, call: Item) -> Item:
+        """Return a call as the host gets it from here on: with an id that names no artifact, as none is stored."""
+        self._call_ids[index] = f"lost_{self._call_ids[index]}"
+        return self.for_host(index, call)
 
     def keep(self, index: int, item: Item, given: Item) -> None:
         """Take the host's form of a finished item that is kept; a call has its `given` id in the store.

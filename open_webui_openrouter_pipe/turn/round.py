@@ -24,6 +24,8 @@ from ..ports import (
     Responses,
     RoundEnded,
     StoredMarkers,
+    ToolAnswered,
+    ToolsBegan,
     name_of,
     other_model,
 )
@@ -41,6 +43,7 @@ from ..responses.effects import (
     Usage,
 )
 from ..responses.items import (
+    FunctionCall,
     Item,
     is_function_call,
     is_message,
@@ -50,12 +53,12 @@ from ..responses.items import (
     picture_address,
     without_unusable,
 )
-from ..responses.reducer import Reducer
+from ..responses.reducer import Reducer, reduce_response
 from ..responses.values import as_generation_id, as_list, as_object, as_text
 from ..words.lines import notice
 from .channel import OutputChannel
 from .memory import SeenOnce
-from .own_tools import OwnCalls
+from .own_tools import OwnCalls, ToolRuns
 from .recorder import PictureStorage, Recorder
 
 STORE_UNAVAILABLE: Final = "store unavailable"
@@ -87,6 +90,8 @@ def search_lines(output: Output) -> Iterator[Notice]:
 def waiting_line(latest: Output | None, seconds: float) -> Notice:
     """Return the line about a silence of so many seconds, by the output before it: what is known of the reason."""
     match latest:
+        case ToolsBegan() | ToolAnswered():
+            return Notice(notice("waiting_tools", seconds=seconds), done=False)
         case Notice(text, done=False):
             reason = text
         case ItemStarted(item=item) if lines := kind_of(item["type"]).lines:
@@ -134,16 +139,17 @@ class Answer:
     """What one request has brought, filled as it arrives, so that a stream that is cancelled leaves what there was.
 
     `items` are those of the whole answer, as the host has them, `stored` the artifacts of them that are durable, by
-    their index, `outputs` the answers to calls of our own tools, by call id. `end` is the terminal effect, `error` why
-    the round failed, None when it did not. `is_as_planned`: the whole plan was sent. `shown`: something was handed on,
-    so that the request must not be repeated. `goes_on`: it called our tools alone, and the next request follows at
-    once. `was_stopped`: its reader left while it was being answered, as far as is known. Times are the event loop's
-    seconds.
+    their index, `outputs` the answers to calls that were given here, `to_run` calls of the host's tools that are to be
+    run here. `end` is the terminal effect, `error` why the round failed, None when it did not. `is_as_planned`: the
+    whole plan was sent. `shown`: something was handed on, so that the request must not be repeated. `goes_on`: all
+    calls are answered here, and the next request follows at once. `was_stopped`: its reader left while it was being
+    answered, as far as is known. Times are the event loop's seconds.
     """
 
     items: tuple[Item, ...] = ()
     stored: Mapping[int, Artifact] = field(default_factory=dict)
-    outputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, ToolAnswered] = field(default_factory=dict)
+    to_run: Sequence[FunctionCall] = ()
     end: ResponseFinished | ResponseFailed | None = field(default=None, repr=False)
     error: PipeError | None = None
     shown: bool = False
@@ -202,6 +208,8 @@ class Round:
     reported: SeenOnce
     find: FindModel = lambda _: None
     own: OwnCalls = field(default_factory=OwnCalls)
+    tools: ToolRuns | None = None
+    """What runs those of the host, where that may be here."""
     cost: Callable[[Answer, Usage | None], AnswerCost] | None = None
     """Returns what the whole answer has cost, with the request that ends."""
     report: Callable[[], Awaitable[None]] | None = None
@@ -237,6 +245,11 @@ class Round:
             if not isinstance(error, PipeError):
                 raise
             answer.error = error
+
+    async def take(self, response: Mapping[str, Any]) -> None:
+        """Hand on a response that is there already, and whole."""
+        for effect in reduce_response({**response}):
+            await self._handle(effect)
 
     async def _finish_open(self, last: Sequence[Effect]) -> None:
         """Hand on the last effects of a round that failed, and finish what even they leave open."""
@@ -329,6 +342,9 @@ class Round:
 
     async def _finish(self, effect: ResponseFinished) -> None:
         await self._save_and_mark(before=None)
+        for index in sorted(self.recorder.ulids.keys() - self.recorder.saved.keys() - self.own.held.keys()):
+            if is_function_call(call := effect.items[index]):
+                await self.channel.put(ItemAmended(index, self.recorder.without_name(index, call)))
         answer, user_id, lost = self.answer, self.recorder.origin.user_id, self.recorder.lost
         if lost and (not self.recorder.unavailable or self.reported.add(user_id, [STORE_UNAVAILABLE])):
             await self.channel.put(Notice(notice("answer_not_saved")))
@@ -343,7 +359,10 @@ class Round:
             for answered in await self.own.answered() if self.own.held else ():
                 answer.shown = True
                 await self.channel.put(answered)
-            answer.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
+            if calls and self.tools and self.tools.tools.can_run(calls):
+                answer.to_run = calls
+            has_answers = answer.to_run or all(call["call_id"] in self.own.answers for call in calls)
+            answer.goes_on = bool(calls and has_answers)
         answer.items = items
         origin = self.recorder.origin
         other = unexpected_model(origin.model, effect.served.other_model)

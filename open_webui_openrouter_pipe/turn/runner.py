@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
-from ..conversation.conversation import Conversation
+from ..conversation.conversation import Conversation, KeptObjects, item_digest
 from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected, SpendingLimitReached
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import Options, build_input, present_prompt, with_round
@@ -35,15 +35,15 @@ from ..ports import (
     RequestOrigin,
 )
 from ..responses.items import Item
-from ..threads import apart
-from ..words.lines import notice
+from ..threads import READING_CHARACTERS, apart
+from ..words.lines import for_admins, notice
 from .admission import Away
 from .bill import Spending
 from .channel import OutputChannel
 from .commands import CommandRunner
 from .fit import Fitter
 from .memory import Memory
-from .own_tools import RecallTool
+from .own_tools import RecallTool, ToolRuns
 from .recorder import Persistence, PictureStorage, Recorder
 from .remedies import (
     Sending,
@@ -69,6 +69,7 @@ _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
 """Without vowels, so that they make no words."""
 _REFERENCE_LETTERS: Final = 6
 
+_OF_TOOLS: Final = ("tools", "tool_choice")
 log = logging.getLogger(__name__)
 
 
@@ -84,7 +85,7 @@ def report_failure(error: Exception, *, for_admin: bool) -> Failed:
         is_expected = isinstance(known, SpendingLimitReached) and not known.detail
         level, name = logging.INFO if is_expected else logging.WARNING, known.generation_id or "unnamed"
         log.log(level, "%s: %s; generation %s", reference, known, name)
-        line = known.admin_message if for_admin else known.user_message
+        line = for_admins(known.user_message) if for_admin else known.user_message
     if known is None or known.has_reference:
         line = notice("with_reference", line=line, reference=reference)
     return Failed(line, known)
@@ -173,6 +174,8 @@ class TurnRunner:
     commands: CommandRunner
     prompt: PromptKeeper
     recall: RecallTool
+    tools: ToolRuns | None = None
+    """What runs the host's tools here; None where the host does."""
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
     fallbacks: tuple[str, ...] = ()
@@ -189,6 +192,7 @@ class TurnRunner:
     """Returns the texts of the chat's answers of which the host keeps no items; None where it keeps no chats."""
     name_chat: Callable[[], object] | None = None
     """Begins to name a chat by its first message that is no command; None where it has no name."""
+    kept: KeptObjects = field(default_factory=KeptObjects)
     shown_from_seconds: float = 1.0
     """A wait for the attachments that is shorter is hardly noticed."""
 
@@ -225,10 +229,10 @@ class TurnRunner:
                 history,
                 answer.items,
                 artifact_ids={index: artifact.id for index, artifact in answer.stored.items()},
-                outputs=answer.outputs,
+                outputs={call_id: each.output for call_id, each in answer.outputs.items()},
                 messages_before=messages,
             )
-            messages += 1 + len(answer.outputs)
+            messages += 2 + len(answer.outputs)  # one may have their pictures
             loaded = {**loaded, **{artifact.id: artifact for artifact in answer.stored.values()}}
         if answer.error is not None:
             raise answer.error
@@ -245,10 +249,11 @@ class TurnRunner:
                 prompt="" if self.has_attachments else self.base_user_prompt,
                 of_program=not (self.origin.chat_id and self.origin.message_id),
                 without_items=folded,
+                keep=self.kept.of,
             )
             return history, present_prompt(history, self.base_system_prompt)
 
-        found = await apart(messages, read)
+        found = await apart(messages, read, limit_characters=READING_CHARACTERS)
         if found[0].holds_details and self.folded_answers and (folded := await self.folded_answers()):
             found = await apart(messages, partial(read, folded))
         return found
@@ -357,10 +362,12 @@ class TurnRunner:
                 else MissingArtifact("reasoning")
                 for ulid, each in loaded.items()
             }
-            return build_input(history, usable, options)
+            built = build_input(history, usable, options)
+            built.items[:] = map(self.kept.of, built.items)
+            return built
 
         stored = [each.item for each in loaded.values() if not isinstance(each, MissingArtifact)]
-        return await apart((self.messages, stored), build)
+        return await apart((self.messages, stored), build, limit_characters=READING_CHARACTERS)
 
     async def _with_attachments(self, built: BuiltHistory) -> Conversation:
         """Put the attachments in place and name the items; what is not sent is named once in each chat."""
@@ -379,7 +386,7 @@ class TurnRunner:
             for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
                 await self.channel.put(Notice(line))
             items = filled.items
-        return await apart(items, partial(built.conversation, items))
+        return await apart(items, partial(built.conversation, items), found=item_digest)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once, but for reasoning that was deleted on purpose."""
@@ -438,21 +445,21 @@ class TurnRunner:
             plan.marks,
             omitted_tools=plan.absent_tools,
             thinks=how.thinks,
+            spent=self.spending.spent_dollars,
         )
-        request = await apart(items, compose)
+        request = await apart(items, compose, found=item_digest)
         if how.in_words:
             said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
+        tools = self.tools and self.tools.after(len(conversation.turns[-1].rounds))
         if not how.with_tools:
-            body = {key: value for key, value in request.body.items() if key not in {"tools", "tool_choice"}}
-            request = replace(request, body=body)
+            request = replace(request, body={k: v for k, v in request.body.items() if k not in _OF_TOOLS})
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
-        origin, ports = self.origin, self.ports
+        origin, ports, names = self.origin, self.ports, request.host_tool_names
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
-        names = request.host_tool_names
         round_ = Round(
             ports.responses,
             self.channel,
@@ -461,6 +468,7 @@ class TurnRunner:
             self.memory.reported,
             ports.find,
             own,
+            tools,
             self.spending.cost_so_far if origin.message_id else None,
             report,
         )
@@ -476,6 +484,9 @@ class TurnRunner:
         finally:
             self.spending.close(plan, answer)
             self.fitter.learn(plan, answer)
+        if tools and answer.to_run:
+            async with self.spending.away():
+                answer.outputs = await tools.run(answer.to_run, self.channel.put)
         if line := self.spending.last_line(answer):
             await self.channel.put(Notice(line))
         return answer

@@ -25,15 +25,17 @@ from ..errors import (
     PaymentRequired,
     PipeError,
     RateLimited,
+    SpendingLimitReached,
     StoreError,
+    StreamBroken,
 )
 from ..money.audit import Bill, Purpose
 from ..money.prices import NO_PRICES, Paid, Prices, paid
 from ..planning.plan import CachedPrefix
 from ..ports import Pauses, RequestBody, RequestOrigin, Requests, Responses, StoredSummary, Summaries
-from ..responses.effects import ResponseFailed, ResponseFinished, Usage
-from ..responses.items import Item
-from ..responses.reducer import reduce_response
+from ..responses.effects import Effect, ResponseFailed, ResponseFinished, Usage
+from ..responses.items import Item, is_message
+from ..responses.reducer import Reducer
 from ..summaries.completion import complete_summary
 from ..summaries.prompt import (
     SummaryAssignment,
@@ -85,9 +87,14 @@ _LEASE_SLACK_SECONDS: Final = 30.0
 
 SummaryFailure: TypeAlias = (
     RefusalReason
-    | Literal["timed_out", "claimed_elsewhere", "database_unavailable", "provider", "unexpected_error"]
+    | Literal[
+        "timed_out", "claimed_elsewhere", "database_unavailable", "provider", "limit", "unexpected_error"
+    ]
 )
 """Why there is no summary; its line is `summary_failure_{code}`."""
+
+Hold: TypeAlias = Callable[[Bill, RequestBody], Awaitable[Bill]]
+"""Names the bill of a request, and holds the most that this may cost. Raises SpendingLimitReached."""
 
 log = logging.getLogger(__name__)
 
@@ -153,11 +160,14 @@ class SummaryWriter:
     """
 
     responses: Responses
+    named: list[str]
+    """The ids of its responses that have begun."""
     suffix_model: SummaryModel | None
     standalone_model: SummaryModel
     count: Callable[[str], int]
     clock: Callable[[], float]
     """Epoch seconds, by which prices go."""
+    hold: Hold
 
     async def write(
         self,
@@ -166,6 +176,7 @@ class SummaryWriter:
         earlier: EarlierState = NOTHING_EARLIER,
         *,
         time_limit_seconds: float,
+        purpose: Purpose = "summary",
         record: Callable[[Bill], None] = lambda _: None,
     ) -> tuple[Attempt, ...]:
         """Ask for a summary of the target, after the cached prefix if that is possible; twice at most.
@@ -178,7 +189,11 @@ class SummaryWriter:
         attempts: list[Attempt] = []
         requests = self._requests(target, assignment, cached_prefix)
         while request := await asyncio.to_thread(next, requests, None):
-            attempt, is_final = await self._attempt(*request, target, assignment, until_seconds, record)
+            model, (bill, body) = request
+            counted = replace(bill, purpose=purpose)
+            attempt, is_final = await self._attempt(
+                model, (counted, body), target, assignment, until_seconds, record
+            )
             attempts.append(attempt)
             record(attempt.bill)
             if is_final:
@@ -198,12 +213,16 @@ class SummaryWriter:
         (counted, body), sent_seconds = request, self.clock()
         cost = model.prices.cost(Usage(counted.input_tokens), seconds=sent_seconds).total
         unknown = replace(counted, cost=cost, estimated=True, failure="timed_out")
-        bill = replace(counted, input_tokens=0)
+        try:
+            unknown = await self.hold(unknown, body)
+        except SpendingLimitReached as error:
+            log.info("a summary is not asked for: %s", error)
+            return Attempt(replace(counted, input_tokens=0, failure="limit"), failure="limit"), True
+        bill = replace(unknown, input_tokens=0, cost=0.0, estimated=False, failure="")
+        self.named.clear()
         try:
             async with asyncio.timeout_at(until_seconds):
-                response = await self.responses.create(body)
-            end = reduce_response(dict(response))[-1]
-            assert isinstance(end, ResponseFinished | ResponseFailed)
+                end = await self._ask(body)
             usage = end.usage or Usage()
             total = paid(usage, model.prices.cost(usage, seconds=sent_seconds))
             unknown = bill = replace(
@@ -214,21 +233,45 @@ class SummaryWriter:
                 provider_cost=total.provider,
                 generation=end.response_id or "",
             )
-            if isinstance(end, ResponseFailed):
-                raise self.responses.explain(end.failure)
             summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
             return Attempt(replace(bill, tokens_sent=tokens, details_omitted=summary.omitted), summary), True
-        except asyncio.CancelledError:
-            record(unknown)
-            raise
         except SummaryRefused as refused:
             return Attempt(replace(bill, failure=refused.reason), failure=refused.reason), False
         except TimeoutError:
-            return Attempt(unknown, failure="timed_out"), True
+            return Attempt(self._named(unknown), failure="timed_out"), True
         except PipeError as error:
             log.warning("a summary was not written: %s", error)
             words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
-            return Attempt(replace(bill, failure=words), failure="provider"), isinstance(error, FINAL_ERRORS)
+            lost = self._named(unknown)
+            bill = replace(lost if lost.generation else bill, failure=words)
+            return Attempt(bill, failure="provider"), isinstance(error, FINAL_ERRORS)
+        except BaseException:  # left, or a bug of ours: what is held ends with its bill
+            record(self._named(unknown))
+            raise
+
+    async def _ask(self, body: RequestBody) -> ResponseFinished | ResponseFailed:
+        """Return the end of a response, read as a stream: that has an id at once, and ends when it is left.
+
+        Raises the error tree's errors, also for one that was cut.
+        """
+        reducer, effects = Reducer(), list[Effect]()
+        try:
+            async with self.responses.stream(body) as events:
+                async for event in events:
+                    effects += reducer.feed(event)
+        except StreamBroken:
+            if not (effects and isinstance(effects[-1], ResponseFinished)):  # else it was complete before
+                raise
+        cut = reducer.close()
+        end = [*effects, *cut][-1]
+        assert isinstance(end, ResponseFinished | ResponseFailed)
+        if cut and isinstance(end, ResponseFailed):
+            raise self.responses.explain(end.failure)
+        return end
+
+    def _named(self, bill: Bill) -> Bill:
+        """The bill of a request that was left or cut, with its id if it has begun."""
+        return replace(bill, generation=self.named[-1]) if self.named and bill.estimated else bill
 
     def _requests(
         self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None
@@ -252,9 +295,14 @@ class SummaryWriter:
         yield from [(model, model.request(target, items, output_tokens))] * attempts
 
     def _complete(
-        self, target: SummaryTarget, assignment: SummaryAssignment, end: ResponseFinished
+        self, target: SummaryTarget, assignment: SummaryAssignment, end: ResponseFinished | ResponseFailed
     ) -> tuple[Summary, int]:
-        """Return the summary in its final form, and its tokens; raises SummaryRefused when the answer is not one."""
+        """Return the summary in its final form, and its tokens.
+
+        Raises SummaryRefused when the answer is not one, and the error of a response that failed.
+        """
+        if isinstance(end, ResponseFailed):
+            raise self.responses.explain(end.failure)
         model_summary = parse_model_summary(
             response_text(end.items, complete=end.status == "completed"),
             source_tokens=target.source_tokens,
@@ -268,8 +316,12 @@ class SummaryWriter:
 
 
 def _contains(prefix: CachedPrefix, target: SummaryTarget) -> bool:
-    """Whether the prefix holds the turns themselves, not an earlier summary, so that a suffix can name them."""
-    first = next((entry.item for turn in target.turns for entry in turn.entries), None)
+    """Whether the prefix holds the turns themselves, not an earlier summary, so that a suffix can name them.
+
+    What a user says may be said again, and is then the same item; an answer has an id that tells where it stands.
+    """
+    items = (entry.item for turn in target.turns for entry in turn.entries)
+    first = next((item for item in items if is_message(item) and item["role"] == "assistant"), None)
     return any(item is first for item in prefix.items) and identifies_turns(target.turns, prefix.items)
 
 
@@ -496,13 +548,13 @@ class Summarizer:
         if left_seconds <= 0:
             return SummaryBatch(failure="timed_out")
         writer = await self.writer()
-        purpose: Purpose = "summary_ahead" if until_seconds is None else "summary"
         attempts = await writer.write(
             target,
             cached_prefix,
             earlier,
             time_limit_seconds=left_seconds,
-            record=lambda bill: self.record(replace(bill, purpose=purpose)),
+            purpose="summary_ahead" if until_seconds is None else "summary",
+            record=self.record,
         )
         last, origin = attempts[-1], self.origin
         bills = [attempt.bill for attempt in attempts]

@@ -118,13 +118,15 @@ def notice(name: str, /, **values: object) -> str:
     return Line(name, values)
 
 
-def admin_notice(name: str, /, **values: object) -> str:
-    """Return the line of this name for who can change settings and add credits; often it is the same.
-
-    Raises:
-        KeyError: As `notice`.
-    """
-    return notice(f"{name}.admin" if f"{name}.admin" in ENGLISH.lines else name, **values)
+def for_admins(text: str) -> str:
+    """Return a line, and those within it, as who can change settings and add credits reads it; often it is the same."""
+    if not isinstance(text, Line):
+        return text
+    name = f"{text.name}.admin" if f"{text.name}.admin" in ENGLISH.lines else text.name
+    values = {
+        key: for_admins(value) if isinstance(value, str) else value for key, value in text.values.items()
+    }
+    return Line(name, values)
 
 
 def weight(text: str) -> int:

@@ -4,7 +4,8 @@ Frames are prepared before the first is sent, and each delta is one write on a s
 meets the portions of a service with that pace. In the newest user message:
 
     [[bench: deltas=300 pace=0.008]]        so many deltas, so many seconds apart; without a pace forty to a write
-    [[bench: deltas=5 tool=get_time]]       first a call of that tool, and the deltas once its output is there
+    [[bench: deltas=5 tool=get_weather]]       first a call of that tool, and the deltas once its output is there
+    [[bench: deltas=5 tool=nap calls=8]]       so many calls at once
 
 What is not an answer comes from a stand-in. `python -m scripts.benchmarks._upstream` prints its address and serves.
 """
@@ -55,7 +56,7 @@ class Frames:
         self.first += self._event("response.in_progress", response=self._response("in_progress"))
         kinds = [item.get("type") for item in body["input"] if isinstance(item, dict)]
         if "tool" in self.options and "function_call_output" not in kinds:
-            self.deltas, self.last = list[bytes](), self._call(self.options["tool"])
+            self.deltas, self.last = list[bytes](), self._calls()
         else:
             self.deltas, self.last = self._text(int(self.options.get("deltas", 1)))
 
@@ -69,23 +70,28 @@ class Frames:
         data = b"data: " + json.dumps(event, separators=(",", ":")).encode() + b"\n\n"
         return b"%x\r\n%s\r\n" % (len(data), data)
 
-    def _completed(self, item: dict[str, Any]) -> bytes:
-        done = self._event("response.output_item.done", output_index=0, item=item)
-        response = self._response("completed", output=[item], usage=_USAGE)
-        return done + self._event("response.completed", response=response)
+    def _completed(self, *items: dict[str, Any]) -> bytes:
+        done = [
+            self._event("response.output_item.done", output_index=at, item=item)
+            for at, item in enumerate(items)
+        ]
+        response = self._response("completed", output=items, usage=_USAGE)
+        return b"".join(done) + self._event("response.completed", response=response)
 
-    def _call(self, name: str) -> bytes:
-        call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": name}
-        begun = {**call, "arguments": "", "status": "in_progress"}
-        of_item, said = {"output_index": 0, "item_id": "fc_1"}, {"arguments": "{}"}
-        return b"".join(
-            (
-                self._event("response.output_item.added", output_index=0, item=begun),
+    def _calls(self) -> bytes:
+        frames, calls = list[bytes](), list[dict[str, Any]]()
+        for at in range(int(self.options.get("calls", 1))):
+            ids = {"id": f"fc_{at}", "call_id": f"call_{at}"}
+            call = {"type": "function_call", **ids, "name": self.options["tool"]}
+            begun = {**call, "arguments": "", "status": "in_progress"}
+            of_item, said = {"output_index": at, "item_id": f"fc_{at}"}, {"arguments": "{}"}
+            frames += (
+                self._event("response.output_item.added", output_index=at, item=begun),
                 self._event("response.function_call_arguments.delta", **of_item, delta="{}"),
-                self._event("response.function_call_arguments.done", **of_item, **said, name=name),
-                self._completed({**call, **said, "status": "completed"}),
+                self._event("response.function_call_arguments.done", **of_item, **said, name=call["name"]),
             )
-        )
+            calls.append({**call, **said, "status": "completed"})
+        return b"".join(frames) + self._completed(*calls)
 
     def _text(self, deltas: int) -> tuple[list[bytes], bytes]:
         of_part = {"output_index": 0, "item_id": "msg_1", "content_index": 0}

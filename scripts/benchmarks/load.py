@@ -30,6 +30,7 @@ from starlette.responses import Response
 
 from scripts.benchmarks._chats import message
 from scripts.harness.page import KEY, PipeInProcess
+from scripts.launch.process import printing_server, resident_kb
 from scripts.standin import StandIn
 from scripts.standin.server import LoopbackServer
 
@@ -55,18 +56,14 @@ _DIRECTIVES = re.compile(rb"deltas=(\d+)\D+delay=([\d.]+)")
 
 def run() -> dict[str, Any]:
     """Milliseconds, processor milliseconds, kilobytes and counts."""
-    command = [sys.executable, "-m", "scripts.benchmarks.load"]
-    with subprocess.Popen([*command, "serve"], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout
-        try:
-            base_url = server.stdout.readline().strip()
-            parts = {"lone": "lone", **{f"burst_of_{streams}": str(streams) for streams in BURSTS}}
-            return {
-                name: json.loads(subprocess.check_output([*command, what, base_url]))
-                for name, what in parts.items()
-            }
-        finally:
-            server.terminate()
+    module = "scripts.benchmarks.load"
+    with printing_server(module, "serve") as base_url:
+        parts = {"lone": "lone", **{f"burst_of_{streams}": str(streams) for streams in BURSTS}}
+        command = [sys.executable, "-m", module]
+        return {
+            name: json.loads(subprocess.check_output([*command, what, base_url]))
+            for name, what in parts.items()
+        }
 
 
 # --- the answers ---------------------------------------------------------------------------------------------
@@ -170,7 +167,7 @@ async def _burst(pipe: Pipe, base_url: str, streams: int) -> dict[str, float]:
     await asyncio.sleep(_FINISH_SECONDS)
     short_seconds = time.process_time() - began
     long, lags = prompt(DELTAS, PACE_SECONDS), list[float]()
-    before_kb = peak_kb = _resident_kb()
+    before_kb = peak_kb = resident_kb()
 
     async def watch() -> None:
         nonlocal peak_kb
@@ -178,7 +175,7 @@ async def _burst(pipe: Pipe, base_url: str, streams: int) -> dict[str, float]:
             began = time.perf_counter()
             await asyncio.sleep(_WATCH_SECONDS)
             lags.append(time.perf_counter() - began - _WATCH_SECONDS)
-            peak_kb = max(peak_kb, _resident_kb())
+            peak_kb = max(peak_kb, resident_kb())
 
     watcher = asyncio.create_task(watch())
     began = time.process_time()
@@ -202,10 +199,6 @@ async def _burst(pipe: Pipe, base_url: str, streams: int) -> dict[str, float]:
         "processor_ms_per_short_request": _ms(short_seconds / streams),
         "memory_kb_per_stream": round((peak_kb - before_kb) / streams, 1),
     }
-
-
-def _resident_kb() -> float:
-    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * 4
 
 
 def _percentiles(seconds: Sequence[float]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import ast
 import base64
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,8 @@ AUTHOR = "the open-webui-openrouter-pipe authors"
 _FOR_TYPES = "TYPE_CHECKING"
 _THOROUGH = 12
 """Of libdeflate's levels the last: about 5 % less than zlib's."""
+_LINE = 1_000
+"""Characters in a line of packed text: editors are quick with such lines, and each break takes four bytes."""
 _START = "# --- bundled from here ---\n"
 _VERSION = re.compile(r'^__version__\s*=\s*"([^"]+)"', re.MULTILINE)
 
@@ -112,16 +114,12 @@ def read_package(directory: Path, links: Mapping[str, str] | None = None) -> Pac
 def part_of(package: Package, function: Function) -> Package:
     """The modules that a function needs, as a package of its own.
 
-    The other files of their folders come with them, or the function's lines of these. The package's own `__init__`,
-    which imports everything, is omitted. Without an entry it is everything but the maintenance function, which has a
-    file of its own.
+    The other files of their folders come with them, or the function's lines of these. Where the package is not its own
+    entry, its `__init__`, which imports everything, is left empty.
     """
-    if not (entry := function.entry):
-        folder = MAINTENANCE.entry.strip(".").partition(".")[0]
-        files = {path: text for path, text in package.files.items() if not path.startswith(f"{folder}/")}
-        return replace(package, files=files)
-    needed: dict[str, str] = {"__init__.py": '"""Part of a package."""\n'}
-    waiting = [_path_of(package, entry.strip(".").split("."))]
+    entry = function.entry.strip(".")
+    needed: dict[str, str] = {"__init__.py": '"""Part of a package."""\n'} if entry else {}
+    waiting = [_path_of(package, entry.split("."))] if entry else ["__init__.py"]
     while waiting:
         path = waiting.pop()
         if path not in needed:
@@ -140,7 +138,7 @@ def part_of(package: Package, function: Function) -> Package:
         }
         texts = {path: text for path, text in kept.items() if text}
     needed |= texts
-    name = package.name + entry.rpartition(".")[0].replace(".", "_")
+    name = package.name + function.entry.rpartition(".")[0].replace(".", "_")
     return Package(name, package.version, needed, package.links)
 
 
@@ -160,7 +158,7 @@ def pack(package: Package, function: Function = PIPE) -> str:
         f"if __name__ == '__main__':\n    run_as_program({named})\n"
         f"else:\n    Pipe = load_packed({named}, entry={function.entry!r}).Pipe\n"
     )
-    lines = [loader.PACKED, *re.findall(".{1,120}", payload), loader.seal_payload(payload, digest)]
+    lines = [loader.PACKED, *re.findall(f".{{1,{_LINE}}}", payload), loader.seal_payload(payload, digest)]
     comments = "".join(f"# {line}\n" for line in lines)
     return f"{frontmatter(package, function, about)}\n{_loader_text()}\n\n{code}\n{comments}"
 

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from open_webui_openrouter_pipe.host.switches import CHOSEN
 from open_webui_openrouter_pipe.openrouter.tasks import THINKING_TOKENS
 from scripts.exchanges.models import Need
 from scripts.standin.drawing import draw
@@ -86,7 +87,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case; `key` takes the place of the side's own, "" is none. With `stops` a stream is left early."""
+    """One case; `key` takes the place of the side's own, "" is none. With `stops` a stream is left early.
+
+    A body goes to /responses, unless there is a path beside it.
+    """
 
     name: str
     group: str
@@ -239,6 +243,25 @@ def _media() -> list[Case]:
     ]  # fmt: skip
 
 
+def _tools() -> list[Case]:
+    """A call of each tool that OpenRouter runs, and the next turn, which has its item."""
+    asks = {
+        "web_fetch": "Read https://example.org/ and say its title.",
+        "datetime": "What time is it?",
+        "image_generation": "Draw a small square.",
+        "shell": "Run `echo 42` in the shell and say what it prints.",
+        "advisor": "Ask the advisor whether 7 is prime.",
+        "subagent": "Have the subagent count to three.",
+        "fusion": "Let several models say whether 7 is prime.",
+    }
+    return [
+        Case(f"tool {name}", "tools", (PLAIN,), (Question(text, f"[[standin: tool={name}]]"), AND_THEN),
+             parameters={**SHORT, CHOSEN: {name: "on"}}, searches=True,
+             valves={"SERVER_TOOLS": name, "SERVER_TOOL_DOLLARS": SEARCH_DOLLARS})
+        for name, text in asks.items()
+    ]  # fmt: skip
+
+
 def _routing() -> list[Case]:
     """Who answers, by the model's name and by settings."""
 
@@ -249,6 +272,8 @@ def _routing() -> list[Case]:
 
     return [
         chat("router auto", "openrouter/auto"),
+        Case("router auto, cheap", "routing", body=_request("openrouter/auto", stream=True,
+             plugins=[{"id": "auto-router", "cost_tier": "low"}])),
         chat("variant nitro", "{0}:nitro"),
         chat("variant floor", "{0}:floor"),
         chat("unknown preset", "{0}@preset/there-is-none"),
@@ -328,6 +353,14 @@ def _refusals() -> list[Case]:
         Case("wrong key", "errors", (PLAIN,), body=_request(), key="sk-or-bad"),
         Case("no key", "errors", (PLAIN,), body=_request(), key=""),
         *(Case(name, "errors", (need,) if need else (), body=body) for name, need, body in bodies),
+        *(
+            Case(f"an unknown model at {path}", "errors", body={"model": "nobody/nothing", **body}, path=path)
+            for path, body in (
+                ("/audio/speech", {"input": "Hi"}),
+                ("/audio/transcriptions", {"input_audio": {"data": "UklGRg==", "format": "wav"}}),
+                ("/images", {"prompt": "A square"}),
+            )
+        ),
     ]
 
 
@@ -342,13 +375,21 @@ def _rest() -> list[Case]:
         Case("a stream that is left", "cancel", (PLAIN,), body=stream, stops=True),
         Case("the list of models", "lists", path="/models"),
         Case("the models of the account", "lists", path="/models/user"),
+        Case("the models that make videos", "lists", path="/videos/models"),
+        Case("the models of the image API", "lists", path="/images/models"),
+        Case("a video that there is not", "lists", path="/videos/gen-vid-0000000000-00000000000000000000"),
+        Case("the content of a video that there is not", "lists",
+             path="/videos/gen-vid-0000000000-00000000000000000000/content?index=0"),
         Case("the key", "lists", path="/key"),
         Case("a wrong key", "lists", path="/key", key="sk-or-bad"),
         Case("endpoints that keep nothing", "lists", path="/endpoints/zdr"),
+        Case("models that speak", "lists", path="/models?output_modalities=speech"),
+        Case("models that transcribe", "lists", path="/models?output_modalities=transcription"),
+        Case("models that only draw", "lists", path="/images/models"),
         Case("a generation that there is not", "lists", path="/generation?id=gen-0000000000-nothing"),
     ]  # fmt: skip
 
 
 CASES: tuple[Case, ...] = (
-    *_reasoning(), *_replay(), *_caching(), *_media(), *_routing(), *_refusals(), *_rest(),
+    *_reasoning(), *_replay(), *_caching(), *_media(), *_tools(), *_routing(), *_refusals(), *_rest(),
 )  # fmt: skip

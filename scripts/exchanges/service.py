@@ -24,6 +24,7 @@ from scripts.exchanges import shape
 from scripts.exchanges.cases import LONG_TEXT, ROUNDS, TOOLS
 from scripts.exchanges.models import cheapest
 from scripts.harness.page import Page, PipeInProcess
+from scripts.standin.endpoints import MAKERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -78,7 +79,7 @@ class Service:
     async def make(self, case: Case, models: Sequence[Model]) -> list[Shape]:
         """Make the exchanges of a case, and return the shape of each."""
         self.exchanges.clear()
-        if case.path:
+        if case.path and case.body is None:
             return [await self._get(case)]
         if case.body is not None:
             await self._post(case, models)
@@ -118,7 +119,7 @@ class Service:
 
     async def _send(self, case: Case, body: Any, headers: Mapping[str, str]) -> None:
         async with self.http.stream(
-            "POST", f"{self.base_url}/responses", json=body, headers=headers
+            "POST", f"{self.base_url}{case.path or '/responses'}", json=body, headers=headers
         ) as response:
             async for portion in response.aiter_text():
                 if case.stops and ".delta" in portion:
@@ -189,7 +190,7 @@ async def opened(name: str, base_url: str, key: str, folder: Path) -> AsyncItera
     exchanges: list[Exchange] = []
 
     def keep(exchange: Exchange) -> None:
-        if exchange.request.url.path.endswith("/responses"):
+        if exchange.request.url.path.endswith(("/responses", *MAKERS)):
             exchanges.append(exchange)
 
     async with AsyncExitStack() as stack:

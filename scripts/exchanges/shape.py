@@ -128,6 +128,8 @@ def _bill(
     if read.searches and model.prices.search is None:
         return "with searches", read.cost
     listed = model.prices.cost(read, seconds=time.time(), long=is_long).total
+    # the list has the price of a search, and of no other tool
+    listed += 0.0 if read.searches else read.tool_cost
     return ("as listed" if abs(listed - read.cost) <= TOLERANCE * read.cost else NOT_LISTED), read.cost
 
 

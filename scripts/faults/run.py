@@ -23,10 +23,10 @@ from scripts import build
 from scripts.faults.audit import Report, audit, fetch
 from scripts.faults.proxy import Proxy
 from scripts.faults.users import ACTS, MODELS, Act, Turns, User, key_of
-from scripts.harness.openwebui import OpenWebUI
+from scripts.harness.openwebui import TOOL, WEATHER, OpenWebUI
 from scripts.harness.servers import PostgresServer, RedisServer, unused_port
 from scripts.launch import session
-from scripts.launch.process import Program
+from scripts.launch.process import Program, resident_kb
 from scripts.paths import ROOT
 
 if TYPE_CHECKING:
@@ -54,17 +54,8 @@ HOLDS_SECONDS = 150.0
 LATE_SECONDS = 75.0
 """After the last answer: by then a stopped one's bill was asked for twice."""
 LIMITS = "user: 50/day; all: 5000/month"
-TOOL = "weather"
-WEATHER = '''
-class Tools:
-    def get_weather(self, city: str = "Paris") -> str:
-        """
-        Tell the weather of a city.
-
-        :param city: The city.
-        """
-        return f"Weather in {city}: 20 degrees"
-'''
+PATIENT = "import uvicorn\n\nuvicorn.run.__kwdefaults__['timeout_worker_healthcheck'] = 120\n"
+"""Uvicorn kills a worker that says nothing for five seconds, as all do beside other work on a small machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +197,12 @@ def _start(size: Size, folder: Path, stack: ExitStack) -> Servers:
     standin = stack.enter_context(Program(command, log=log, directory=ROOT, variables=os.environ))
     standin.wait_for_port(port, 120.0)
     say("starting Open WebUI")
+    (folder / "release" / "sitecustomize.py").write_text(PATIENT, "utf-8")
     redis_url = f"redis://127.0.0.1:{redis_proxy.port}/0"
     variables = {
         "DATABASE_URL": f"postgresql+psycopg://postgres@127.0.0.1:{database_proxy.port}/postgres",
         "ENABLE_API_KEYS": "true",
+        "PYTHONPATH": str(folder / "release"),
         "USER_PERMISSIONS_FEATURES_API_KEYS": "true",
         "REDIS_URL": redis_url,
         "UVICORN_WORKERS": "2",
@@ -246,12 +239,11 @@ def _wait_for_holds(servers: Servers) -> None:
 
 def _sizes(servers: Servers) -> dict[str, Any]:
     """What the two workers take, right after their work."""
-    kilobytes = [_resident_kilobytes(pid) for pid in servers.workers()]
     connections = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
     with redis.Redis.from_url(servers.redis_url) as client:
         clients = len(client.client_list()) - 1
     found: dict[str, Any] = {
-        "MiB of each worker": [round(each / 1024) for each in kilobytes],
+        "MiB of each worker": [round(resident_kb(pid) / 1024) for pid in servers.workers()],
         "connections to PostgreSQL": fetch(servers.postgres.url, connections)[0][0] - 1,
         "connections to Redis": clients,
     }
@@ -260,11 +252,6 @@ def _sizes(servers: Servers) -> dict[str, Any]:
         rows = fetch(servers.postgres.url, f"SELECT count(*) FROM {table}")[0][0]  # noqa: S608 - a table of ours
         found[f"bytes a row of {table}"] = round(size / max(1, rows))
     return found
-
-
-def _resident_kilobytes(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
 def _read_log(log: Path, report: Report) -> None:

@@ -29,7 +29,7 @@ ACTS: dict[Act, int] = {"ask": 9, "tools": 4, "again": 2, "temporary": 3, "api":
 MODELS = ("openai/gpt-5.2", "anthropic/claude-sonnet-4.5", "google/gemini-3-pro", "standin/own-key")
 CALL = '[[standin: call=get_weather args={"city": "Paris"}]]'
 LONGEST_SECONDS = 90.0
-POLL_SECONDS = 0.5
+POLL_SECONDS = 2.0
 REFUSED_SECONDS = 2.0
 MOST_TURNS = 6
 """Of one chat."""
@@ -94,7 +94,7 @@ class User:
                 self.turns.count(f"turn: {act}")
 
     def _text(self, act: str, chance: Random) -> str:
-        deltas = chance.choice((5, 20, 60, 120))
+        deltas = chance.choice((5, 10, 20, 100))
         words = f"[[standin: reasoning=encrypted]] [[standin: deltas={deltas}]] {uuid.uuid4()}"
         if act == "tools":
             words = f"{CALL} {words}"

@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 900.0
 POLL_SECONDS = 0.1
+TOOL = "weather"
+WEATHER = '''
+class Tools:
+    def get_weather(self, city: str = "Paris") -> str:
+        """
+        Tell the weather of a city.
+
+        :param city: The city.
+        """
+        return f"Weather in {city}: 20 degrees"
+'''
 PASSWORD = "a password for tests"  # noqa: S105 - of accounts that a test makes
 
 
@@ -76,17 +87,15 @@ class Session:
 
     def wait_for(self, kind: str, count: int = 1, seconds: float = ANSWER_SECONDS) -> list[Any]:
         """The data of the events of one type, once there are this many."""
-        with self._arrived:
-            if not self._arrived.wait_for(lambda: len(self.of_type(kind)) >= count, seconds):
-                kinds = dict(Counter(event["data"]["type"] for event in self.events))
-                raise TimeoutError(f"not {count} {kind} events after {seconds} s; there are {kinds}")
+        self.wait_until(lambda: len(self.of_type(kind)) >= count, seconds, f"{count} {kind} events")
         return self.of_type(kind)
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float = ANSWER_SECONDS) -> None:
-        """Wait until the condition holds, which is looked at with each event."""
+    def wait_until(self, condition: Callable[[], bool], seconds: float, name: str = "so") -> None:
+        """Wait until the condition holds, which is looked at with each event; `name` is for who waited in vain."""
         with self._arrived:
             if not self._arrived.wait_for(condition, seconds):
-                raise TimeoutError(f"not within {seconds} s")
+                kinds = dict(Counter(event["data"]["type"] for event in self.events))
+                raise TimeoutError(f"not {name} after {seconds} s; there are {kinds}")
 
     def _receive(self, event: Json) -> Any:
         with self._arrived:

@@ -21,7 +21,9 @@ import httpx
 
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.conversation.masking import Secret
+from open_webui_openrouter_pipe.history.folded import TOOL_IMAGES_TEXT
 from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
+from open_webui_openrouter_pipe.host.wording import EventEmitter
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import Files
 from open_webui_openrouter_pipe.store.database import Database
@@ -73,6 +75,8 @@ class PipeInProcess:
         clock: Callable[[], float] = time.time,
         **valves: Any,
     ) -> None:
+        self.middleware: Any = None
+        """The module of the host that runs tools."""
         self._directory = directory
         self._transport = transport
         self._files = files
@@ -96,6 +100,7 @@ class PipeInProcess:
             Secret(SECRET_KEY),
             files=self._files,
             cache_folder=self._cache_folder,
+            middleware=lambda: self.middleware,
         )
         self._apps.append(App(resources, transport=self._transport, clock=self._clock))
         return self.app
@@ -172,6 +177,8 @@ class Page:
         self.builtin_tools: Sequence[str] = ()
         """Those of the tools that are the host's own."""
         self.metadata: Mapping[str, Any] = {}
+        self.emit: EventEmitter | None = None
+        """What shows events of the host's tools."""
         self.max_rounds = _MAX_ROUNDS
         """Of a question."""
         self.turns: list[tuple[str, Answer]] = []
@@ -181,7 +188,7 @@ class Page:
         answer = self._new_answer(text)
         for _ in range(self.max_rounds):
             await self._round(answer)
-            if not self._run_tools(answer):
+            if not await self._run_tools(answer):
                 break
         return answer
 
@@ -240,7 +247,13 @@ class Page:
         metadata: Json = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
         metadata["tools"] = {name: {"type": "builtin"} for name in self.builtin_tools}
         metadata |= self.metadata
-        return await self._pipe.pipe(body, __user__=self.user, __metadata__=metadata, __task__=task)
+        return await self._pipe.pipe(
+            body,
+            __user__=self.user,
+            __metadata__=metadata,
+            __task__=task,
+            __event_emitter__=self.emit,
+        )
 
     async def _round(self, answer: Answer) -> None:
         async for _ in self._events(answer):
@@ -249,7 +262,7 @@ class Page:
             part = answer.output[-1]["content"][-1]
             part["text"] = part["text"].strip()
 
-    def _run_tools(self, answer: Answer) -> bool:
+    async def _run_tools(self, answer: Answer) -> bool:
         """Run every call without an output, whatever its status; return whether there was one."""
         done = {item["call_id"] for item in answer.output if item["type"] == "function_call_output"}
         calls = [
@@ -258,12 +271,16 @@ class Page:
         for call in calls:
             arguments = json.loads(call["arguments"])
             call["arguments"] = json.dumps(arguments, separators=(",", ":"))
-            parts = [{"type": "input_text", "text": self._tools[call["name"]](arguments)}]
             ids = {"id": f"fco_{call['call_id']}", "call_id": call["call_id"]}
-            answer.output.append(
-                {"type": "function_call_output", **ids, "output": parts, "status": "completed"}
-            )
+            returned = await self.run_tool(call)
+            call["status"] = returned["status"]
+            answer.output.append({"type": "function_call_output", **ids, **returned})
         return bool(calls)
+
+    async def run_tool(self, call: Json) -> Json:
+        """Run the tool of a call, and return what its output has besides its ids."""
+        text = self._tools[call["name"]](json.loads(call["arguments"]))
+        return {"output": [{"type": "input_text", "text": text}], "status": "completed"}
 
 
 def split_reference(line: str) -> tuple[str, str]:
@@ -334,14 +351,21 @@ def _round_messages(
     functions = {
         item["call_id"]: {"name": item["name"], "arguments": item["arguments"]}
         for item in items
-        if item["type"] == "function_call" and item["call_id"] in completed and item["status"] == "completed"
+        if item["type"] == "function_call"
+        and item["call_id"] in completed
+        and item["status"] in {"completed", "failed"}
     }
     calls = [{"id": each, "type": "function", "function": function} for each, function in functions.items()]
     details = [detail for item in items for detail in item.get("reasoning_details") or []]
     more = {name: value for name, value in (("tool_calls", calls), ("reasoning_details", details)) if value}
     message = {"role": "assistant", "content": "\n".join(texts), **more}
-    tool_messages = [
+    tool_messages: list[Json] = [
         {"role": "tool", "tool_call_id": item["call_id"], "content": item["output"][0]["text"]}
         for item in results
     ]
+    pictures = [part["image_url"] for item in results for part in item["output"][1:]]
+    if pictures:
+        parts = [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
+        said = {"type": "text", "text": TOOL_IMAGES_TEXT}
+        tool_messages.append({"role": "user", "content": [said, *parts]})
     return [message, *tool_messages] if texts or more else tool_messages

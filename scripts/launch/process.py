@@ -6,13 +6,14 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -124,3 +125,20 @@ def _accepts(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def printing_server(module: str, *arguments: str) -> Iterator[str]:
+    """Run a module that prints its address and serves until the block ends; the address."""
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def resident_kb(pid: int | str = "self") -> int:
+    """The kilobytes that a process holds in memory (Linux, pages of 4 KB)."""
+    return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * 4

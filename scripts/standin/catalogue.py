@@ -9,7 +9,7 @@ models choose a behaviour by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -259,11 +259,15 @@ def find(model_id: str) -> Model | None:
 
 
 def listing(
-    offset: int, limit: int, required: tuple[str, ...] = (), outputs: tuple[str, ...] = ("text",)
+    offset: int,
+    limit: int,
+    required: tuple[str, ...] = (),
+    outputs: tuple[str, ...] = ("text",),
+    others: Iterable[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """The answer of /models: one page of the models that support all the required parameters, and one of the outputs.
 
-    The output ``all`` is every one.
+    The output ``all`` is every one. ``others`` are rows of models that /responses does not serve.
     """
     chosen = [
         model
@@ -271,7 +275,7 @@ def listing(
         if set(required) <= set(model.parameters) and ("all" in outputs or set(outputs) & set(model.outputs))
     ]
     routers = [_router(name) for name in ROUTERS if "text" in outputs or "all" in outputs]
-    rows = [*(model.wire() for model in chosen), *routers]
+    rows = [*(model.wire() for model in chosen), *routers, *others]
     end = offset + limit
     following = f"/api/v1/models?offset={end}&limit={limit}" if end < len(rows) else None
     return {

@@ -134,8 +134,14 @@ def _breaking(response: Response, cut: Break) -> Iterator[Event]:
 
 
 def is_delta(event: Event) -> bool:
-    """Whether an event carries a piece of text, before which a delivery may pause."""
+    """Whether an event carries a piece of text."""
     return str(event["type"]).endswith(".delta")
+
+
+def takes_time(event: Event) -> bool:
+    """Whether a delivery may pause before an event: a piece of text, or the end of a tool's call."""
+    ends = event["type"] == "response.output_item.done" and event["item"]["type"].startswith("openrouter:")
+    return is_delta(event) or bool(ends)
 
 
 def _body(response: Response) -> Iterator[Event]:
@@ -184,7 +190,8 @@ def _parts_of(item: Item) -> tuple[Item, list[Event]]:
             events = [{"type": f"{kind}.{stage}", **at, **more} for stage, more in stages.items()]
             return {**bare, "result": None}, events
         case kind:
-            return bare if kind.startswith("openrouter:") else item, []
+            is_bare = kind.startswith("openrouter:") and kind != "openrouter:datetime"  # which lacks no field
+            return bare if is_bare else item, []
 
 
 def _part(part: Item, at: Item, part_event: str, text_event: str) -> Iterator[Event]:

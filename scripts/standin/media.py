@@ -66,7 +66,7 @@ def check_media(body: dict[str, Any], model: Model) -> None:
                 raise router_error(404, f"No endpoints found that support {kind} input")
             _check_part(part, kind, model)
         for name in DRAWN_FIELDS if item.get("type") in DRAWN else ():
-            if (value := item.get(name)) and not _is_picture(_decoded(value) or b""):
+            if (value := item.get(name)) and not _is_picture(decoded(value) or b""):
                 _check_source(value, "image", model)
 
 
@@ -82,7 +82,7 @@ def pictures_of(body: dict[str, Any]) -> Iterator[bytes]:
         drawn = [item[name] for name in DRAWN_FIELDS if item.get("type") in DRAWN and item.get(name)]
         for address in [*drawn, *(part["image_url"] for part in parts_of(item) if part.get("image_url"))]:
             if not address.startswith("https://"):
-                yield _decoded(DATA_URL.sub("", address)) or b""
+                yield decoded(DATA_URL.sub("", address)) or b""
 
 
 # --- what the model draws ---
@@ -123,7 +123,7 @@ def _check_part(part: dict[str, Any], medium: str, model: Model) -> None:
     if medium == "audio":
         audio = part["input_audio"]
         is_one = MAGIC.get(f"audio/{audio['format']}")
-        if not is_one or not is_one(_decoded(audio["data"]) or b""):
+        if not is_one or not is_one(decoded(audio["data"]) or b""):
             raise _unfit(model, f"The audio is not {audio['format']} in base64.")
         return
     _check_source(next((part[name] for name in SOURCES[medium] if part.get(name)), ""), medium, model)
@@ -138,7 +138,7 @@ def _check_source(source: str, medium: str, model: Model) -> None:
     if not (head := DATA_URL.match(source)):
         message = f"The {medium} is neither an https URL nor a base64 data URL."
         raise _unfit(model, message)
-    kind, content = head[1], _decoded(source[head.end() :])
+    kind, content = head[1], decoded(source[head.end() :])
     is_known = medium == "file" or (kind in MAGIC and kind.startswith(f"{medium}/"))
     if not content or not is_known:
         raise _unfit(model, f"Unsupported or empty {medium}: {kind}")
@@ -150,7 +150,8 @@ def _unfit(model: Model, said: str) -> RefusalError:
     return vendor_error(model.maker, model.provider, said)
 
 
-def _decoded(text: str) -> bytes | None:
+def decoded(text: str) -> bytes | None:
+    """The content of a base64 text, None where it is none."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import uuid
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from . import events
 from .cache import LONG_TTL_SECONDS, SEARCH_DOLLARS
 from .catalogue import DEFAULT_MODEL, ROUTERS, find
-from .plan import Item, thought
+from .plan import SERVER_CALLS, Item, thought
 from .prompt import conversation
 from .seal import FORMATS, binding
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .state import RecordedRequest, Service
     from .validate import Accepted
 
+ADVICE_DOLLARS = Decimal("0.015885")
+"""What a recorded bill has beyond the tokens; of the other tools there is none but that of the search."""
 ENCRYPTED_TOKENS = 64
 IMAGE_OUTPUT_TOKENS = 1290
 CALL_OVERHEAD_TOKENS = 8
@@ -35,8 +38,7 @@ ENCRYPTED_CONTENT = "reasoning.encrypted_content"
 PREFIXES = {
     "message": "msg_tmp_",
     "function_call": "fc_tmp_",
-    "openrouter:web_search": "st_tmp_",
-    "openrouter:web_fetch": "st_tmp_",
+    **{f"openrouter:{name}": "st_tmp_" for name in ("web_search", *SERVER_CALLS)},
     "image_generation_call": "ig_",
 }
 ID_CHARS = 24
@@ -126,9 +128,10 @@ class Bill:
         """
         used, model = self.used, self.model
         kinds = [item["type"] for item in output]
-        searches, fetches = (kinds.count(f"openrouter:web_{kind}") for kind in ("search", "fetch"))
+        searches, advice = (kinds.count(f"openrouter:{name}") for name in ("web_search", "advisor"))
         output_cost = output_tokens * model.cached.prices_of(used.input_tokens, self.now).completion
-        inference, tool_cost = used.input_cost + output_cost, searches * SEARCH_DOLLARS
+        inference = used.input_cost + output_cost
+        tool_cost = searches * SEARCH_DOLLARS + advice * ADVICE_DOLLARS
         is_byok = model.own_key_fee is not None
         own = inference if model.own_key_fee is None else inference * model.own_key_fee
         writes = {"cache_write_tokens": used.cache_write_tokens} if model.rule.writes_billed else {}
@@ -147,7 +150,7 @@ class Bill:
                 "upstream_inference_output_cost": float(output_cost),
             },
         }
-        if calls := searches + fetches:
+        if calls := sum(kind.startswith("openrouter:") for kind in kinds):
             shown["cost_details"]["server_tool_cost"] = float(tool_cost)
             counts = dict.fromkeys(("tool_calls_requested", "tool_calls_executed"), calls)
             shown["server_tool_use_details"] = {"web_search_requests": searches, **counts}
@@ -187,7 +190,7 @@ class ItemBuilder:
         elif kind == "message":
             more = {"content": [_cited(planned["content"][0])]}
         elif prefix != "new_":
-            status = "completed"
+            status = planned.get("status", "completed")
         return {"id": _new_id(prefix), "type": kind, "status": status, **planned, **more}
 
     def tokens(self, planned: Item) -> int:

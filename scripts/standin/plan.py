@@ -84,6 +84,37 @@ def search(query: str, url: str) -> Item:
     return {"type": "openrouter:web_search", "action": action}
 
 
+SERVER_CALLS: dict[str, Item] = {
+    "web_fetch": {
+        "url": "https://example.org/a",
+        "title": "A page",
+        "content": "The text.",
+        "httpStatus": 200,
+    },
+    "datetime": {"datetime": "2026-11-28T10:00:00+00:00", "timezone": "UTC"},
+    "image_generation": {"prompt": "A boat"},
+    "shell": {
+        "action": {"commands": ["echo 42"]},
+        "call_id": "call_shell",
+        "output": [{"stdout": "42\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+    },
+    "advisor": {"model": "openai/gpt-5.2", "prompt": "Which one?", "advice": "Take the first one."},
+    "subagent": {
+        "model": "openai/gpt-5.2",
+        "task_name": "count",
+        "task_description": "Count the boats.",
+        "outcome": "There are three.",
+    },
+    "fusion": {"responses": [{"model": "openai/gpt-5.2", "content": "Three."}]},
+}
+"""The fields of a call by the name of its tool, in the shapes of the SDK."""
+
+
+def server_call(name: str, **fields: Any) -> Item:
+    """A call of a tool that the router has run."""
+    return {"type": f"openrouter:{name}", **SERVER_CALLS.get(name, {}), **fields}
+
+
 def image(prompt: str, edited: bytes | None = None, aspect_ratio: str = "1:1") -> Item:
     """An image that the model has drawn, from another one where it was asked to edit that."""
     picture = base64.b64encode(draw(prompt, edited, aspect_ratio)).decode()

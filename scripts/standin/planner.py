@@ -17,6 +17,8 @@ a summary, Open WebUI's own prompts, the directives of the text, natural chat. I
     cite=URL                          title=                  a url_citation on the final answer
     search=QUERY                      url=                    a web search item before the answer
     image=PROMPT                                              an image_generation_call before the answer
+    tool=NAME                         item={...}              a call of the router's tool before the answer, if the
+                                                              request offers it; with these fields, or the usual ones
     refusal="..."                                             a refusal part instead of text
     echo                                                      the final answer is what asks for a summary
     mute                                                      no answer, whatever the model thinks
@@ -248,7 +250,8 @@ class Draft:
             calls = [
                 self._numbered(call, rounds_done + 1, number) for number, call in enumerate(self.calls, 1)
             ]
-            self.plan.items = [*self.reasoning, *self.commentary, *calls]
+            before = self.before if rounds_done == 0 else []
+            self.plan.items = [*self.reasoning, *before, *self.commentary, *calls]
             return self.plan
         text = self.request.echo() if self.text is None else self.text
         words = text.split() or ["word"]
@@ -295,6 +298,11 @@ class Draft:
 
     def _do_image(self, prompt: str = "A square") -> None:
         self.before.append(self.request.image(prompt))
+
+    def _do_tool(self, name: str, item: dict[str, Any] | None = None) -> None:
+        if f"openrouter:{name}" in self.request.server_tools:
+            made = {"result": self.request.image("A boat")["result"]} if name == "image_generation" else {}
+            self.before.append(planned.server_call(name, **made, **(item or {})))
 
     def _do_refusal(self, text: str = "I cannot help with that.") -> None:
         self.refused, self.text = True, text

@@ -94,7 +94,7 @@ class DeliveredResponse(StreamingResponse):
         await asyncio.sleep(plan.first_delay_seconds)
         yield COMMENTS
         for event in events.stream(self._response):
-            if plan.delay_seconds and events.is_delta(event):
+            if plan.delay_seconds and events.takes_time(event):
                 await asyncio.sleep(plan.delay_seconds)
             text = json.dumps(self._noted(event), ensure_ascii=False, separators=(",", ":"))
             yield f"data: {text}\n\n".encode("utf-8", "surrogatepass")

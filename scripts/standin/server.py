@@ -5,6 +5,9 @@ planned, answered and sent; and uvicorn, which serves it on a loopback port. All
 
     GET  /api/v1/models, /models/user, /endpoints/zdr, /key, /generation
     POST /api/v1/responses
+    GET  /api/v1/videos/models; POST /api/v1/videos, then GET /videos/{id}, /videos/{id}/content
+    GET  /api/v1/images/models, /images/models/{author}/{slug}/endpoints
+    POST /api/v1/audio/speech, /audio/transcriptions, /images
     GET  /bills: all that was charged, for whoever audits a client
 """
 
@@ -19,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from . import catalogue
+from . import catalogue, endpoints, videos
 from .errors import RefusalError, bad_prompt, documented, router_error
 from .output import answer
 from .plan import DirectiveError, bracketed
@@ -58,12 +61,13 @@ def create_app(service: Service) -> Starlette:
         record = await _recorded(service, request)
         service.record(record)
         try:
-            response = REPLIES.get((record.method, request.url.path), _missing)(service, request, record)
+            reply = _video if _is_of_video(record) else _missing
+            response = REPLIES.get((record.method, request.url.path), reply)(service, request, record)
         except RefusalError as refusal:
             response = _refused(refusal, record)
         except DirectiveError as error:
             response = _refused(bad_prompt(f"stand-in directive: {error}"), record)
-        if not isinstance(response, DeliveredResponse):
+        if not isinstance(response, StreamingResponse):
             record.status, record.finished, record.ended_at = response.status_code, True, service.now()
         return response
 
@@ -120,7 +124,8 @@ def _models(_service: Service, request: Request, _record: RecordedRequest) -> Re
     offset, limit = (int(text) for text in page)
     required = tuple(name for name in query.get("supported_parameters", "").split(",") if name)
     outputs = tuple(query.get("output_modalities", "text").split(","))
-    return JSONResponse(catalogue.listing(offset, min(limit, MAX_LISTED), required, outputs))
+    others = () if required else endpoints.rows(outputs)
+    return JSONResponse(catalogue.listing(offset, min(limit, MAX_LISTED), required, outputs, others))
 
 
 def _own_models(service: Service, request: Request, record: RecordedRequest) -> Response:
@@ -193,6 +198,49 @@ def _responses(service: Service, request: Request, record: RecordedRequest) -> R
     return DeliveredResponse(response, record, service.now, partial(service.charge, record, response.id))
 
 
+def _created(service: Service, request: Request, record: RecordedRequest) -> Response:
+    """What one of the other endpoints makes."""
+    if _authorize(request).startswith((POOR_KEY, EXHAUSTED_KEY)):
+        raise documented(402)
+    return endpoints.create(service, request, record)
+
+
+# --- videos ---
+
+
+def _is_of_video(record: RecordedRequest) -> bool:
+    return record.method == "GET" and record.path.startswith("/videos/")
+
+
+def _video_models(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
+    return JSONResponse(videos.listing())
+
+
+def _begin_video(service: Service, request: Request, record: RecordedRequest) -> Response:
+    _authorize(request)
+    job = videos.begin(service, record, str(request.base_url).rstrip("/") + API)
+    return JSONResponse(job.wire(), 202, {"x-generation-id": job.id})
+
+
+def _video(service: Service, request: Request, record: RecordedRequest) -> Response:
+    """What is told of a job, which goes on with each question, or its content."""
+    _authorize(request)
+    job_id, _, rest = record.path.removeprefix("/videos/").partition("/")
+    job = service.videos.get(job_id)
+    if job is None or job.account != record.account:
+        raise router_error(404, "Video job not found")
+    if rest == "content":
+        status = int(job.orders.get("content", 200))
+        if status != 200 or job.wire()["status"] != "completed":
+            raise router_error(status if status != 200 else 404, "Video content not available")
+        return Response(videos.FILM, media_type="video/webm")
+    job.polls += 1
+    told = job.wire()
+    if usage := told.get("usage"):
+        job.request.billed = usage
+    return JSONResponse(told)
+
+
 def _missing(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
     raise router_error(404, "Not Found")
 
@@ -205,6 +253,14 @@ REPLIES: dict[tuple[str, str], Reply] = {
     ("GET", f"{API}/generation"): _generation,
     ("GET", "/bills"): _bills,
     ("POST", f"{API}/responses"): _responses,
+    ("GET", f"{API}/videos/models"): _video_models,
+    ("GET", f"{API}/images/models"): endpoints.image_models,
+    **{
+        ("GET", f"{API}/images/models/{name}/endpoints"): endpoints.image_endpoints
+        for name in endpoints.DRAWING
+    },
+    **{("POST", f"{API}{path}"): _created for path in endpoints.MAKERS},
+    ("POST", f"{API}/videos"): _begin_video,
 }
 
 # --- a server in a thread of its own, for tests and demonstrations ---

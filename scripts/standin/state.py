@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .catalogue import Model
     from .prompt import Tokenizer
     from .rules import Asked
+    from .videos import VideoJob
 
 RECORDED_REQUESTS = 5000
 ACCOUNT_CHARS = 12
@@ -120,6 +121,8 @@ class Service:
         self._queue: deque[str] = deque()
         self._advanced_seconds = 0.0
         self._summarizer = ""
+        self.videos: dict[str, VideoJob] = {}
+        """The jobs since then, by their ids."""
         self.bills: dict[str, dict[str, Any]] = {}
         """All that was charged since then, by generation, as ``/generation`` tells it."""
 

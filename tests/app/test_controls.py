@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.conversation.masking import Secret
+from open_webui_openrouter_pipe.openrouter.catalog import LISTS
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.words.lines import notice
@@ -172,7 +173,8 @@ async def test_the_user_s_own_key_pays(
     answer = await chat.ask("Hello")
     assert answer.error == (notice(line) if line else None)
     accounts = {(each.path, each.account) for each in standin.requests if each.path != "/responses"}
-    assert accounts <= {("/models/user", account_of("sk-or-test"))}
+    assert {path for path, _ in accounts} <= {"/models/user", *LISTS.values()}
+    assert {account for _, account in accounts} <= {account_of("sk-or-test")}
     assert {each.account for each in standin.responses} <= {account_of(key)}
     assert bool(standin.responses) or line is not None
     assert not key or key not in caplog.text

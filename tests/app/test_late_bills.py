@@ -85,6 +85,34 @@ async def test_an_estimate_is_replaced_by_the_bill(
     assert spent.cost == pytest.approx(true.cost)
 
 
+@pytest.mark.parametrize("summarizer", [LATE, NO_COST], ids=["left", "cut"])
+async def test_the_estimate_of_a_summary_is_replaced_by_its_bill(
+    app: App, byte_standin: StandIn, summarizer: str
+) -> None:
+    """Its user has left, or the provider has cut it: by its id, OpenRouter tells what was written until then."""
+    standin = byte_standin
+    standin.summarizer = summarizer
+    valves = {"SUMMARY_AHEAD_RATIO": 1.0, "SPENDING_LIMITS": "user: 90/day"}
+    chat = Chat(app, settings(standin, **valves), model="standin/small").grow(60)
+    if summarizer == LATE:
+        await stop(chat, standin, "Go on.")
+    else:
+        await chat.ask("Go on.")
+    rows = [row for row in await rows_of(app) if row.purpose == "summary"]
+    named = [row.generation for row in rows if row.estimated]
+    assert set(named) <= standin.bills.keys()
+    assert named
+    standin.advance(60)
+    while any(row.estimated for row in rows):
+        await asyncio.sleep(0.05)
+        rows = [row for row in await rows_of(app) if row.purpose == "summary"]
+    assert {row.generation for row in rows} == {*named}
+    for row in rows:
+        bill = standin.bills[row.generation]
+        assert row.cost == pytest.approx(bill["total_cost"])
+        assert row.output_tokens == bill["native_tokens_completion"]
+
+
 class Cutting(httpx.AsyncHTTPTransport):
     """The network, on which the first answer is cut right behind its headers."""
 

@@ -417,7 +417,7 @@ class Saying(httpx.AsyncHTTPTransport):
             event = {"type": f"response.{self.end['status']}", "response": self.end}
             return httpx.Response(200, text=f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n")
         answer = await super().handle_async_request(request)
-        if "/models" not in request.url.path:
+        if "/v1/models" not in request.url.path:
             return answer
         listed = json.loads(await answer.aread())["data"]
         paid = next(row for row in listed if row["id"] == MODEL)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.conversation.facts import state_fact
+from open_webui_openrouter_pipe.money.audit import Bill
+from open_webui_openrouter_pipe.money.limits import limits_of, read_limits
 from open_webui_openrouter_pipe.summaries.summary import render_part
+from open_webui_openrouter_pipe.turn import bill as turn_bill
 from tests.app.chat import LATE, Chat, NewChat, app_on, audit_of, stored_summaries, summary_claims
 from tests.support.long_chats import (
     input_texts,
@@ -25,6 +30,7 @@ from tests.support.rows import rows
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from open_webui_openrouter_pipe.app import App
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
@@ -218,6 +224,46 @@ async def test_a_worker_that_stops_releases_its_claim(long_chat: NewChat, standi
     await chat.app.aclose()
     await eventually(lambda: summary_requests(standin)[0].disconnected)
     assert await summary_claims(chat.app) == []
+
+
+async def held(app: App) -> list[tuple[str, float]]:
+    """For what something is held, and how many dollars."""
+    table = app.worker.host.database.tables.hold
+    rows = await app.worker.host.database.fetch(sa.select(table.c.estimate, table.c.amount))
+    return [(json.loads(row.estimate).get("purpose", "answer"), row.amount) for row in rows]
+
+
+async def test_under_a_limit_a_summary_is_held_until_its_bill(long_chat: NewChat, standin: StandIn) -> None:
+    """The most that it may cost; of a worker that stops meanwhile, the estimate is its bill."""
+    standin.summarizer = "hang"
+    chat = long_chat(SUMMARY_AHEAD_RATIO=0.6, SPENDING_LIMITS="user: 90/day").grow(20)
+    while not summary_requests(standin):
+        assert (await chat.ask_next()).notices == ()
+        await asyncio.sleep(0.05)
+    await chat.app.worker.own.ledger.idle()
+    ((purpose, dollars),) = await held(chat.app)
+    await chat.app.aclose()
+    ended, bills = await held(chat.app), await audit_of(chat.app)
+    (bill,) = [each for each in bills if each.purpose != "answer"]
+    assert (purpose, bill.purpose, bill.estimated, ended) == ("summary_ahead", "summary_ahead", True, [])
+    assert 0 < bill.cost < dollars
+
+
+async def test_a_summary_that_a_limit_has_no_room_for_is_not_asked(
+    long_chat: NewChat, standin: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said why, and nothing is waited for but the place of the answer."""
+    monkeypatch.setattr(turn_bill, "WAIT_SECONDS", 0.0)
+    limits = "user: 0.2/day"
+    chat = long_chat(SPENDING_LIMITS=limits).grow(TURNS)
+    under = limits_of("ada", (), read_limits(limits), is_admin=False)
+    for name, amount in (("other", 0.19), ("more", 0.05)):
+        await chat.app.worker.own.ledger.hold(Bill(id=name), amount, under)
+    answer = await chat.ask_next()
+    reason = "the spending limit does not leave enough for it"
+    assert f"The conversation could not be summarized: {reason}." in answer.notices
+    assert summary_requests(standin) == []
+    assert await held(chat.app) == [("answer", 0.19), ("answer", 0.05)]
 
 
 async def test_the_status_lines_show_sizes_and_cost(long_chat: NewChat) -> None:

@@ -122,7 +122,7 @@ def build(
 
 def reading(messages: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options that say how a chat is read."""
-    given = {name: options[name] for name in ("prompt", "without_items") if name in options}
+    given = {name: options[name] for name in ("prompt", "without_items", "keep") if name in options}
     return {"without_items": answers_without_items(messages), **given}
 
 

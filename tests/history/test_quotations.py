@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.history.build import with_round
 from open_webui_openrouter_pipe.history.markers import name_call, serialize_marker
-from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.history.reading import AssistantText, read_history
 from tests.history import builders
 from tests.history.builders import assistant, build, system, tool, tool_call, ulid, user
 from tests.history.cases import BLOCK
@@ -108,6 +108,15 @@ def test_a_block_alone_acts_in_no_chat_without_a_record(text: str) -> None:
     built = build([user("one"), assistant(text), user("two")], STORED, without_items=[])
     assert [item["type"] for item in built.items] == ["message"] * 3
     assert builders.plain(built.items)[1] == builders.answered(text)
+
+
+def test_a_quoted_marker_beside_a_block_of_code_changes_nothing_there() -> None:
+    """Code that repeats a marker of its own answer keeps that, and the others in it are markers still."""
+    marked = serialize_marker(ulid(FOREIGN)), f"{serialize_marker(ulid(OWN))}\n"
+    cut = f"```\n{marked[1]}more\n{serialize_marker(ulid(3))}\n```"
+    history = read_history([user(marked[0]), assistant(f"{marked[0]}\n{marked[1]}{cut}")])
+    texts = [(entry.text, entry.in_code) for entry in history.turns[0] if isinstance(entry, AssistantText)]
+    assert (texts, history.wanted) == ([(marked[0], ()), (cut, (ulid(OWN), ulid(3)))], (ulid(OWN), ulid(3)))
 
 
 def test_a_round_of_our_own_tools_knows_what_was_quoted() -> None:

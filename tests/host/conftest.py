@@ -16,6 +16,7 @@ MODULES = (
     "test_model_rows",
     "test_installed",
     "test_naming",
+    "test_tool_runs",
 )
 
 

@@ -14,6 +14,7 @@ from open_webui_openrouter_pipe.host.platform import platform
 from open_webui_openrouter_pipe.host.switches import SWITCHES, switched_on
 from open_webui_openrouter_pipe.maintenance.commands import read_command
 from open_webui_openrouter_pipe.maintenance.pipe import answer
+from open_webui_openrouter_pipe.responses.tools import SERVER_TOOLS
 from open_webui_openrouter_pipe.store.database import Database
 from scripts.bundle import builder
 from tests.host.tables import write_chat
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MANIFEST = {"author": builder.AUTHOR, "title": builder.PIPE.title}
 SHORTCUTS = [each.id for each in SWITCHES]
+AT_LEAST = [each.id for each in SWITCHES if not each.needs]
 
 
 def told(seen: dict[str, Any], name: str) -> Any:
@@ -42,19 +44,19 @@ def test_everything_installed_is_removed(seen: dict[str, Any]) -> None:
 def test_what_is_installed_is_said_once(seen: dict[str, Any]) -> None:
     """As it is done; somebody else's prompt has the name of one command."""
     lines = told(seen, "report").splitlines()
-    assert "| switches beside the message field | 3 |" in lines
+    assert f"| switches beside the message field | {len(SWITCHES)} |" in lines
     assert lines[-3:-2] == ["Somebody else has these under the same name, and they stay: `/help`."]
     assert "there is nothing to do" in told(seen, "again")
 
 
 def test_rows_name_the_switches_that_change_something(seen: dict[str, Any]) -> None:
-    """Those that were there, a preset on top of one, and new ones; a model that does not think is only let search."""
+    """Those that were there, a preset on top of one, and new ones; one that neither thinks nor calls is let search."""
     assert told(seen, "switches of rows") == {
         "preset-of-ours": SHORTCUTS,
         "ours.a/thinks": SHORTCUTS,
-        "ours.a/plain": SHORTCUTS[2:],
+        "ours.a/plain": AT_LEAST,
         "ours.b/new": SHORTCUTS,
-        "ours.b/new-plain": SHORTCUTS[2:],
+        "ours.b/new-plain": AT_LEAST,
     }
 
 
@@ -66,7 +68,7 @@ def test_a_filter_notes_the_valve_that_its_switch_stands_for(seen: dict[str, Any
     """
     is_toggle, icon, *bodies, of_connection, unknown = told(seen, "filters")[switch.id]
     assert (is_toggle, icon.startswith("data:image/svg+xml,%3Csvg ")) == (True, True)
-    noted = {switch.valve: switch.value}
+    noted = {switch.key: switch.value}
     assert bodies == [{"openrouter_pipe": noted}, {"openrouter_pipe": {"x": 1, **noted}}]
     assert [switched_on(body["openrouter_pipe"]) for body in bodies] == [(switch,), (switch,)]
     assert of_connection == unknown == {}
@@ -102,13 +104,24 @@ async def dump() -> dict[str, list[str]]:
     return found
 
 
+class AllowsAll:
+    """A running pipe whose administrator lets users switch on all tools."""
+
+    async def changed_settings(self) -> tuple[dict[str, str], list[str]]:
+        return {"SERVER_TOOLS": ", ".join(SERVER_TOOLS)}, []
+
+
 async def ask(text: str) -> str:
-    return await answer(read_command(text), platform(), ["ours.a/thinks"])
+    async def load(_: str) -> AllowsAll:
+        return AllowsAll()
+
+    return await answer(read_command(text), platform(), ["ours.a/thinks"], load=load)
 
 
 async def write(*ids: str) -> None:
-    """A pass over models of these ids; the plain ones do not think."""
-    models = [replace(MODEL, id=name, reasons="plain" not in name) for name in ids]
+    """A pass over models of these ids; the plain ones do not think, and call no tools."""
+    plain = {"reasons": False, "supported_parameters": frozenset({"temperature"})}
+    models = [replace(MODEL, id=name, **(plain if "plain" in name else {"reasons": True})) for name in ids]
     await write_model_rows("ours", models, ModelRowSettings(access=("public",)))
 
 

@@ -448,6 +448,33 @@ async def look_at_access(function: Function) -> dict[str, Any]:
     return {**found, "closed": await function.grants(5)}
 
 
+async def look_at_empty(function: Function) -> dict[str, Any]:
+    """Rows of bare models that were open to everybody, and are not any more; an administrator has written to some."""
+    from open_webui.models.access_grants import AccessGrants
+    from open_webui.models.models import Models
+
+    async def left() -> list[int]:
+        found = [await Models.get_model_by_id(row_id) for row_id in function.ids[:8]]
+        return [number for number, row in enumerate(found) if row]
+
+    await function.write(MODELS[:7], sync_info=False)
+    seen = [await left()]
+    await function.write(MODELS[:7], "public", sync_info=False)
+    await function.edit(0, {"description": "Ask Ada."})
+    await function.edit(1, {}, params={"temperature": 0.1})
+    await function.edit(2, {}, name="Ours")
+    await Models.toggle_model_by_id(function.ids[3])
+    for number in range(7):
+        own = {"principal_type": "user", "principal_id": "ada", "permission": "read"}
+        await AccessGrants.set_access_grants("model", function.ids[number], [own] if number == 4 else [])
+    await insert(function.ids[7], MODELS[7].name, "x")
+    for access in (["public"], []):
+        await function.write(MODELS[:8], *access, sync_info=False)
+        seen.append(await left())
+    await function.write(MODELS[:8], sync_info=False, access_for="all")
+    return {"rows that say nothing": [*seen, await left()]}
+
+
 async def look_at_creation(function: Function) -> dict[str, Any]:
     """One of the rows is created by somebody else at that very moment; another id belongs to a workspace's model."""
     from open_webui.models.functions import Functions
@@ -573,6 +600,7 @@ KNOWN: dict[str, Any] = {
     "opened": [{EVERYBODY}] * 5,
     "opened again": {"SELECT": 3},
     "closed": [set()] * 5,
+    "rows that say nothing": [[], [*range(8)], [*range(8)], [0, 1, 2, 3, 7]],
     "created by somebody else": [None, "M 0", "Saved", "M 2", "Preset"],
     "access then": [{EVERYBODY}, {EVERYBODY}, {EVERYBODY}, set()],
     "without versions": ["M 0", None, True],

@@ -12,12 +12,13 @@ import pytest
 from open_webui_openrouter_pipe.host.call import Call, read_call
 from open_webui_openrouter_pipe.host.wording import (
     Wording,
+    in_theme,
     may_continue,
     page_question,
     user_language,
     with_voice_prompt_last,
 )
-from open_webui_openrouter_pipe.ports import Failed, Notice
+from open_webui_openrouter_pipe.ports import Embed, Failed, Notice
 from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.words.lines import LANGUAGES, notice
 from tests.support.rows import rows
@@ -134,3 +135,21 @@ def test_a_call_without_a_system_prompt_stays_as_it_is(messages: list[Any]) -> N
     """Also one with messages of an odd shape."""
     call, moved = spoken(messages, VOICE)
     assert moved == call
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [("dark", "dark"), ("light", "light"), ({"error": "nobody"}, ""), ("blue", ""), (TimeoutError(), "")],
+)
+async def test_a_page_has_the_theme_of_the_tab(answer: Any, shown: str) -> None:
+    """Which the tab says of itself; where it says nothing, the page is as it was."""
+
+    async def page(question: dict[str, Any]) -> Any:
+        assert question["type"] == "execute"
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    html = '<!doctype html><html lang="en"><p>&lt;html'
+    expected = html.replace("<html", f'<html data-theme="{shown}"') if shown else html
+    assert await in_theme(Embed(html), page) == Embed(expected)

@@ -254,6 +254,14 @@ def test_usage_begins_with_what_people_look_for(shown: UsageShown, first: list[s
     assert money & usage.keys() == (money if shown == "all" else set())
 
 
+def test_of_a_long_result_the_chat_has_the_beginning() -> None:
+    """The model has the whole of what a tool of OpenRouter's has found."""
+    item: Any = {"type": "openrouter:advisor", "status": "completed", "advice": "x" * 4_001}
+    writer = NativeWriter(new_id=str, clock=float)
+    *_, output = rendered(writer, [effects.ItemStarted(0, item), effects.ItemFinished(0, item)])
+    assert output["item"]["output"] == [{"type": "input_text", "text": "x" * 4_000}]
+
+
 def test_programs_are_told_what_a_provider_is_paid() -> None:
     """As OpenRouter says it, and only where the provider's own key was used."""
     for usage, paid in ((OWN_KEY, {"upstream_inference_cost": 0.2}), (effects.Usage(10, cost=0.01), None)):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from scripts.harness.openwebui import Account, OpenWebUI
+from scripts.harness.openwebui import TOOL, WEATHER, Account, OpenWebUI
 from scripts.standin import StandIn
-from tests.live.models import TOOL, WEATHER, Valves
+from tests.live.models import Valves
 from tests.support.browser import Browser
 
 

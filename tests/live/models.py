@@ -15,17 +15,6 @@ SCRIPTED = "openrouter.standin/script"
 SMALL = "openrouter.standin/small"
 """A model with a window of 16,384 tokens."""
 
-TOOL = "weather"
-WEATHER = '''
-class Tools:
-    def get_weather(self, city: str = "Paris") -> str:
-        """
-        Tell the weather of a city.
-
-        :param city: The city.
-        """
-        return f"Weather in {city}: 20 degrees"
-'''
 ORDERS = '''
 import json
 

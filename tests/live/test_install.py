@@ -28,6 +28,7 @@ from selenium.webdriver.common.keys import Keys
 
 from open_webui_openrouter_pipe import __version__
 from open_webui_openrouter_pipe.conversation.slash import COMMANDS
+from open_webui_openrouter_pipe.money.audit import Bill, bill_json
 from open_webui_openrouter_pipe.valves import ADMIN_PROTECTIONS, Advanced, UserValves, Valves
 from scripts import build
 from scripts.bundle import builder, verifier
@@ -381,6 +382,45 @@ def test_a_form_saves_what_is_typed(admin: Account, page: Browser) -> None:
         assert (entry in names) == is_wrong
 
 
+PASTE = """
+const pasted = new DataTransfer();
+pasted.setData('text/plain', arguments[0]);
+const field = document.querySelector('#chat-input');
+field.focus();
+field.dispatchEvent(new ClipboardEvent('paste', {clipboardData: pasted, bubbles: true, cancelable: true}));
+"""
+
+
+@pytest.mark.browser
+def test_bills_of_the_log_are_entered_by_the_page(
+    admin: Account, page: Browser, maintenance: Callable[[str], str]
+) -> None:
+    """Lines as they are pasted, whatever the page takes for Markdown, and `now` as the next message."""
+    bill = Bill(
+        id="b1",
+        user_id="5c1d_2f_1a",
+        model="~openai/gpt_*_latest:free",
+        generation="gen-1_a_b",
+        accounts=("user:5c1d_2f_1a", "group:x_y_z", "all"),
+        cost=4.5e-05,
+    )
+    lines = [
+        f"2026-11-28 04:23:20.824 | ERROR | bills:lose:115 - bill not written, the worker ends: {bill_json(each)}"
+        for each in (bill, replace(bill, id="b2", cost=0.125))
+    ]
+    text = "\n".join(["enter bill", *lines])
+    page.new_chat()
+    page.pick_model(builder.MAINTENANCE.title)
+    page.driver.execute_script(PASTE, text)
+    page.send("")
+    assert "They come to $0.125045" in page.wait_for_answer()
+    page.screenshot("enter-bill")
+    page.send("now")
+    assert page.wait_for_answer().startswith("Done: enter bill.")
+    page.screenshot("enter-bill-now")
+    assert "there is nothing to do" in maintenance(f"{text}\nnow")
+
+
 @pytest.mark.browser
 def test_administrators_read_what_is_wrong_on_the_page(admin: Account, page: Browser, release: Path) -> None:
     """In the list of models, in /help and of the maintenance function; never a key."""
@@ -621,6 +661,52 @@ def test_a_user_switches_beside_the_message_field(
     maintenance("uninstall shortcuts now")
     page.new_chat()
     assert not [each for each in page.driver.find_elements(*SWITCHES) if each.text in NAMES]
+
+
+@pytest.mark.browser
+def test_openrouters_tools_are_switched_on_and_shown(
+    admin: Account, maintenance: Callable[[str], str], page: Browser, standin: StandIn
+) -> None:
+    """Those that are allowed have switches; their calls are cards while they run, after a reload, and sent again."""
+    allowed = {"advisor": "Advisor", "image_generation": "Draw", "shell": "Shell"}
+    admin.api.set_valves("openrouter", {"SERVER_TOOLS": ", ".join(allowed), "COST_LINE": "cost"})
+    assert "Done" in maintenance("install now")
+    page.log_in(admin)
+    page.pick_model(PLAIN_NAME)
+    page.click(*INTEGRATIONS)
+    page.find(*SWITCHES)
+    shown = [each for each in page.driver.find_elements(*SWITCHES) if each.text in allowed.values()]
+    assert [each.text for each in shown] == ["Advisor", "Draw", "Shell"]
+    for each in shown:
+        each.click()
+    page.screenshot("tools-menu")
+    standin.reset()
+    orders = " ".join(f"[[standin: tool={name}]]" for name in ("shell", "image_generation", "advisor"))
+    page.send(f"{orders} [[standin: delay=4]] [[standin: text=Done.]] Please.")
+    page.wait(lambda: "shell" in page.last_message())
+    page.screenshot("tools-running")
+    page.wait_for_answer()
+    page.wait_for_pictures(1)
+    page.wait(lambda: "Advisor $0.016" in page.last_message())
+    page.screenshot("tools-done")
+    chat = page.driver.current_url
+    page.driver.get(chat)
+    page.wait_for_pictures(1)
+    page.wait(lambda: "advisor" in page.last_message())
+    for each in page.driver.find_elements(By.XPATH, "//*[contains(text(), 'advisor')]")[-1:]:
+        each.click()
+    page.screenshot("tools-reloaded")
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    page.screenshot("tools-phone")
+    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.send("Thank you.")
+    page.wait_for_answer()
+    page.screenshot("tools-next-turn")
+    asked = [each for each in standin.responses if "session_id" in each.body]
+    assert [each.status for each in asked] == [200, 200]
+    kinds = [item["type"] for item in asked[1].body["input"] if item["type"].startswith("openrouter:")]
+    assert kinds == ["openrouter:shell", "openrouter:image_generation", "openrouter:advisor"]
+    maintenance("uninstall shortcuts now")
 
 
 @pytest.mark.browser

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from scripts.harness.openwebui import Account, OpenWebUI, Sent
+from scripts.harness.openwebui import TOOL, Account, OpenWebUI, Sent
 from scripts.standin import StandIn
 from tests.live.chats import preset, talk
 from tests.live.items import answers, each_continues, inputs, stored_rows, texts_of
-from tests.live.models import CLAUDE, MODEL, NO_TOOLS, TOOL
+from tests.live.models import CLAUDE, MODEL, NO_TOOLS
 from tests.support.embeddings import embeddings
 from tests.support.tool_servers import MCP_TOOL, MCP_TOOLS, call_of, tool_servers
 from tests.support.waiting import wait_until

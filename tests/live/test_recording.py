@@ -12,9 +12,10 @@ from selenium.webdriver.common.by import By
 from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.bundle import builder
+from scripts.harness.openwebui import TOOL
 from scripts.paths import PACKAGE
 from tests.live.items import statuses
-from tests.live.models import CALL, MODEL, TOOL
+from tests.live.models import CALL, MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

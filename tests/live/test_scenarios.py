@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from open_webui_openrouter_pipe.history.markers import ANSWER_MARK, REFERENCE_TYPE
-from scripts.harness.openwebui import Account, OpenWebUI, Sent
+from scripts.harness.openwebui import TOOL, Account, OpenWebUI, Sent
 from scripts.standin import StandIn
 from tests.live.chats import BLOCK, EVERYBODY, copy_of, end_of, preset, repeat, saved_chat, talk
 from tests.live.items import (
@@ -28,7 +28,7 @@ from tests.live.items import (
     texts_of,
     wire,
 )
-from tests.live.models import CALL, CLAUDE, FULL, GEMINI, MODEL, REPLAYED, ROUND, SCRIPTED, TOOL, Json
+from tests.live.models import CALL, CLAUDE, FULL, GEMINI, MODEL, REPLAYED, ROUND, SCRIPTED, Json
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("accepted")]

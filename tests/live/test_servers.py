@@ -17,14 +17,14 @@ from redis import Redis
 
 from scripts import build
 from scripts.bundle import builder
-from scripts.harness.openwebui import OpenWebUI, Sent
+from scripts.harness.openwebui import TOOL, WEATHER, OpenWebUI, Sent
 from scripts.harness.servers import PostgresServer, RedisServer
 from scripts.launch import session
 from scripts.paths import PACKAGE
 from scripts.standin import StandIn
 from tests.live.chats import copy_of, preset, saved_chat, talk
 from tests.live.items import each_continues, error_of, inputs, kinds, statuses, texts_of, wire
-from tests.live.models import CALL, MODEL, REPLAYED, TOOL, WEATHER
+from tests.live.models import CALL, MODEL, REPLAYED
 from tests.support.fixtures import SERVED_SCHEMA
 from tests.support.long_chats import message, tool_round
 from tests.support.waiting import wait_until

@@ -5,6 +5,7 @@ After each of them the chat goes on, and no request has a line of ours in it.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,9 @@ class Tools:
         return "The report."
 '''
 LINK = (By.CSS_SELECTOR, "a[href='https://openrouter.ai/settings/credits']")
+SAID = r"Invalid 'input[3].id': C:\[tmp] \(x\) [a](b) <i> *all* [1]"
+"""What a provider may say, with all that Markdown and formulas have a meaning for."""
+FRAME = (By.CSS_SELECTOR, "#messages-container iframe")
 
 
 @pytest.fixture
@@ -101,6 +105,28 @@ def test_what_to_do_about_an_error_has_a_link_that_works(chat: Browser, standin:
     tasks = [body for request in standin.responses if "### Task" in (body := repr(request.body))]
     assert not any("follow-up" in body or "tags" in body for body in tasks)
     standin.reset()
+
+
+def test_what_a_provider_says_is_read_as_it_is(chat: Browser, standin: StandIn) -> None:
+    """In an error, which quotes it."""
+    standin.script(f"error=400 message={json.dumps(SAID)}", times=9)
+    chat.send("Two.")
+    assert SAID in chat.wait_for_answer().replace("\u2060", "")
+    standin.reset()
+
+
+def test_a_page_of_ours_has_the_theme_of_the_hosts(chat: Browser) -> None:
+    """Also where the system prefers the other one, and the embed may not look at the host's page."""
+    features = [{"name": "prefers-color-scheme", "value": "light"}]
+    chat.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    chat.driver.execute_script("document.documentElement.classList.add('dark')")
+    chat.send("/context")
+    chat.wait_for_answer()
+    chat.screenshot("waiting-context-dark")
+    chat.driver.switch_to.frame(chat.find(*FRAME))
+    assert chat.find(By.TAG_NAME, "body").value_of_css_property("background-color") == "rgba(23, 23, 23, 1)"
+    chat.driver.switch_to.default_content()
+    chat.driver.execute_script("document.documentElement.classList.remove('dark')")
 
 
 def test_an_answer_at_its_output_limit_says_so_at_its_end(chat: Browser) -> None:

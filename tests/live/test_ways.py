@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from scripts.harness.openwebui import Account, Sent, Session
+from scripts.harness.openwebui import TOOL, Account, Sent, Session
 from scripts.launch.api import Api
 from scripts.standin import StandIn
 from scripts.standin.drawing import draw
 from tests.live.chats import BLOCK, end_of, preset, talk
 from tests.live.items import each_continues, inputs, kinds, outputs_of, text_of, texts_of, wire, without_marks
-from tests.live.models import CALL, CLAUDE, FULL, GEMINI, MODEL, REPLAYED, ROUND, SCRIPTED, TOOL, Json, Valves
+from tests.live.models import CALL, CLAUDE, FULL, GEMINI, MODEL, REPLAYED, ROUND, SCRIPTED, Json, Valves
 from tests.support.answering import Reply, answering
 from tests.support.browser import Browser
 from tests.support.embeddings import embeddings

@@ -29,7 +29,7 @@ from open_webui_openrouter_pipe.maintenance.commands import (
     rename_ids,
     rename_setting,
 )
-from open_webui_openrouter_pipe.maintenance.pipe import Pipe, answer
+from open_webui_openrouter_pipe.maintenance.pipe import Pipe, answer, asked
 from open_webui_openrouter_pipe.money.audit import Bill, bill_json
 from open_webui_openrouter_pipe.openrouter.recordings import Recordings
 from open_webui_openrouter_pipe.pipe import Pipe as OpenRouterPipe
@@ -200,13 +200,13 @@ async def test_what_a_question_names_is_then_done(host: Host, command: str, kind
 
 
 async def test_shortcuts_are_installed_and_removed_without_a_trace(host: Host) -> None:
-    """Twice does no harm, what somebody else has under a name stays, and a model that does not think has one switch."""
+    """Twice does no harm, what somebody else has under a name stays, and a thoughtless model without tools has none."""
     functions, meta = host.tables["function"], {"tags": [], "openrouter_pipe": {"tags": "x"}}
     row = {"base_model_id": None, "name": "t", "params": "{}", "meta": json.dumps(meta)}
     await host.do(host.insert("model", "openrouter.a/thoughtless", row))
     before = await host.content()
     counted = {
-        "switches beside the message field": 2,
+        "switches beside the message field": 3,
         "commands in the list of `/`": len(COMMANDS) - 1,
         "models with switches": 3,
     }
@@ -214,7 +214,7 @@ async def test_shortcuts_are_installed_and_removed_without_a_trace(host: Host) -
     assert await host.changes("install") == counted
     installed = await host.content()
     lists = {key: json.loads(row["meta"]).get("filterIds") for key, row in installed["model"].items()}
-    both = ["openrouter_answer_fast", "openrouter_think_harder"]
+    both = ["openrouter_answer_fast", "openrouter_think_harder", "openrouter_datetime"]
     assert {key: held for key, held in lists.items() if held} == {
         NEW: both,
         "preset": both,
@@ -279,12 +279,17 @@ async def test_settings_are_told_by_the_pipe_that_runs(host: Host) -> None:
     )
     advanced = '{"RETRY_SECONDS": 5, "WEB_FETCH": true, "FOO": 1}'
     pipe.valves = pipe.Valves(
-        API_KEY="sk-or-v1-secret", MODELS="a|b, `c`", COST_LINE="lots", ADVANCED=advanced
+        API_KEY="sk-or-v1-secret",
+        MODELS="a|b, `c`",
+        MODEL_FILTERS=" ",
+        COST_LINE="lots",
+        ADVANCED=advanced,
     )
     report = await answer(command, host.platform, [], load=load)
     rows_of_table = [
         "`API_KEY` | `…`",
         "`MODELS` | `a\\|b, 'c'`",
+        "`MODEL_FILTERS` | ` `",
         "`COST_LINE` | `lots`",
         "`RETRY_SECONDS` | `5`",
     ]
@@ -435,6 +440,25 @@ async def test_only_what_is_written_exactly_is_done(text: str, command: list[Any
     """Everything else asks for help."""
     name, source, kind, now = command
     assert read_command(text) == MaintenanceCommand(name, source, kind, now=now)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["move old", "now"], "move old\nnow"),
+        (["enter bill {}", "`Now`"], "enter bill {}\n`Now`"),
+        (["uninstall", "help"], "help"),
+        (["uninstall", "help", "now"], "help\nnow"),
+        (["now"], "now"),
+        ([], ""),
+    ],
+)
+async def test_a_message_that_only_confirms_goes_with_the_one_before(said: list[str], expected: str) -> None:
+    """Of the user's messages; so that lines of the log need not be written twice."""
+    between = {"role": "assistant", "content": "uninstall"}
+    messages = [each for text in said for each in ({"role": "user", "content": text}, between)]
+    assert asked({"messages": messages}) == expected
+    assert read_command("move old\nnow") == read_command("move old now")
 
 
 async def test_nobody_but_an_administrator_is_answered() -> None:

@@ -20,6 +20,7 @@ from open_webui_openrouter_pipe.money.prices import (
     highest,
     paid,
     read_prices,
+    tool_parts,
 )
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
@@ -217,3 +218,9 @@ def test_no_usage_costs_less_than_nothing(row: Any, used: dict[str, int], second
     cost = read_prices(row).cost(Usage(**used), seconds=seconds)
     assert min(cost) >= 0
     assert cost.read <= cost.input * (1 + 1e-9)
+
+
+def test_what_tools_have_cost_is_written_by_those_called_together() -> None:
+    """Each group once, with its sum: of several in one request, no bill says what each has cost."""
+    paid_for = [(("advisor",), 0.0159), (("web_search", "bash"), 0.017), (("advisor",), 0.0001)]
+    assert tool_parts(paid_for) == ["Advisor $0.016", "Web search + bash $0.017"]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.errors import ConnectionFailed
+from open_webui_openrouter_pipe.errors import ConnectionFailed, ModelNotFound
 from open_webui_openrouter_pipe.openrouter import catalog
 from open_webui_openrouter_pipe.openrouter.catalog import (
+    LISTS,
     MODELS_PATH,
     KeyFacts,
     LastGood,
@@ -37,17 +38,29 @@ OLD, NEW = {"data": "old"}, {"data": "new"}
 class FakeSource:
     """Returns one response after the other, then the last one again; those of a path by itself; can be held up."""
 
-    def __init__(self, *answers: Any, zdr: Any = None) -> None:
-        self.answers, self.zdr = list(answers), zdr
+    def __init__(self, *answers: Any, zdr: Any = None, **beside: Any) -> None:
+        """`beside` are the lists of endpoints, which are not there by default."""
+        self.answers, self.zdr, self.beside = list(answers), zdr, beside
         self.paths: list[str] = []
+        self.asked_beside: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def __call__(self, path: str = "") -> Any:
+        if path in LISTS.values():
+            return self._beside(path)
         self.paths.append(path)
         await self.gate.wait()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         answer = self.zdr if path.endswith("zdr") else answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _beside(self, path: str) -> Any:
+        name = path.split("/")[1]
+        self.asked_beside.append(name)
+        answer = self.beside.get(name, ModelNotFound("not there"))
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -208,6 +221,34 @@ async def test_the_lists_survive_a_restart_and_belong_to_their_address(tmp_path:
     assert (await elsewhere.rows.current(), await elsewhere.zdr_ids.current()) == (None, None)
     assert (await again.rows.current(), await again.zdr_ids.current()) == ({"a/m": Model("a/m", "a/m")}, both)
     assert (first.rows.fetches, again.rows.fetches, elsewhere.zdr_ids.failure is None) == (1, 0, False)
+
+
+VIDEOS = {"data": [{"id": "v/film", "name": "V: Film"}, {"id": "a/m", "name": "not this one"}]}
+
+
+def endpoints_in(listing: ModelListing) -> dict[str, str]:
+    return {model.id: model.endpoint for model in listing.models.values() if not model.gone_since}
+
+
+@pytest.mark.anyio
+async def test_lists_beside_the_models_neither_empty_nor_hide_the_others(tmp_path: Path) -> None:
+    """One that fails stays as it was, also after a restart; one that is not there is asked for once."""
+    source = FakeSource({"data": [{"id": "a/m"}]}, videos=VIDEOS)
+    listing = catalog_of(source, folder=tmp_path)
+    await listing.rows.current()
+    known = {"a/m": "responses", "v/film": "videos"}
+    assert (endpoints_in(listing), listing.models["v/film"].row["name"]) == (known, "V: Film")
+    assert (listing.models["v/film"].writes, listing.models["a/m"].name) == (False, "a/m")
+    source.beside["videos"] = DOWN
+    await (listing.rows.refresh(max_age_seconds=0) or pytest.fail("nothing is fetched"))
+    assert (endpoints_in(listing), source.asked_beside) == (known, ["videos", "images", "videos"])
+    restarted = catalog_of(source, folder=tmp_path)
+    await restarted.rows.load()
+    await (restarted.rows.refresh(max_age_seconds=0) or pytest.fail("nothing is fetched"))
+    assert (restarted.rows.fetches, endpoints_in(restarted)) == (1, known)
+    source.beside["videos"] = {"data": []}
+    await (restarted.rows.refresh(max_age_seconds=0) or pytest.fail("nothing is fetched"))
+    assert (endpoints_in(restarted), restarted.models["v/film"].endpoint) == ({"a/m": "responses"}, "videos")
 
 
 @pytest.mark.anyio

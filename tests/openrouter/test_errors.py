@@ -27,6 +27,7 @@ from open_webui_openrouter_pipe.openrouter.retries import RetryingResponses
 from open_webui_openrouter_pipe.responses.effects import ResponseFailed, TextDelta
 from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
 from open_webui_openrouter_pipe.responses.reducer import Reducer
+from open_webui_openrouter_pipe.words.lines import for_admins
 from scripts.standin.errors import KNOWN
 from tests.support.rows import rows
 from tests.support.wire import frames
@@ -81,7 +82,10 @@ def test_each_failure_has_its_error_and_lines(case: Case) -> None:
         failures.append(replace(case.failure, message="m", raw=case.failure.message))
     for error in map(to_error, failures):
         assert (type(error), particulars_of(error), error.passes) == (case.kind, case.particulars, case.again)
-        assert not case.lines or (error.user_message, error.admin_message) == (case.lines[0], case.lines[-1])
+        assert not case.lines or (error.user_message, for_admins(error.user_message)) == (
+            case.lines[0],
+            case.lines[-1],
+        )
 
 
 @pytest.mark.parametrize("secret", rows(TABLES, "secrets"))
@@ -261,7 +265,10 @@ async def test_each_documented_status_is_explained_in_each_shape_at_each_moment(
     if code == 403 and "word" in shape:  # the word says more than the number
         lines = [MODERATED] * 2
     error, text, requests = await ask(*wires(code)[shape])
-    assert (type(error), [plain(error.user_message), plain(error.admin_message)]) == (case.kind, lines)
+    assert (type(error), [plain(error.user_message), plain(for_admins(error.user_message))]) == (
+        case.kind,
+        lines,
+    )
     assert (text, requests, error.status >= 400) == (said, 3 if case.again and not said else 1, True)
 
 
@@ -284,4 +291,4 @@ def test_what_openrouter_says_of_a_model_that_is_not_available_counts(
     error = to_error(read_failure(status, body))
     assert error.passes == passes
     said = f"OpenRouter suggests in its place: {suggested}."
-    assert (said in error.user_message, said in error.admin_message) == (bool(suggested),) * 2
+    assert (said in error.user_message, said in for_admins(error.user_message)) == (bool(suggested),) * 2

@@ -10,7 +10,13 @@ from typing import Any, get_args
 import pytest
 
 from open_webui_openrouter_pipe.openrouter import listing as module
-from open_webui_openrouter_pipe.openrouter.catalog import MODELS_PATH, OWN_MODELS_PATH, ZDR_PATH, KeyFacts
+from open_webui_openrouter_pipe.openrouter.catalog import (
+    LISTS,
+    MODELS_PATH,
+    OWN_MODELS_PATH,
+    ZDR_PATH,
+    KeyFacts,
+)
 from open_webui_openrouter_pipe.openrouter.listing import Kind, ModelListing, Status
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, read_filters
 from open_webui_openrouter_pipe.openrouter.problems import (
@@ -87,7 +93,7 @@ def listing_of(answers: dict[str, Any], *, has_key: bool = True, folder: Path | 
             await listed.wait()
             await asyncio.sleep(0.05)
         listed.set()
-        return answers.get(path, {"data": [{"id": "a/m"}]})
+        return answers.get(path, {"data": [] if path in LISTS.values() else [{"id": "a/m"}]})
 
     key = "k" * has_key
     return ModelListing(

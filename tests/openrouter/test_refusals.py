@@ -25,6 +25,7 @@ from open_webui_openrouter_pipe.openrouter.errors import (
     to_error,
 )
 from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
+from open_webui_openrouter_pipe.words.lines import for_admins
 from scripts.paths import ROOT
 from tests.support.rows import rows
 
@@ -149,7 +150,7 @@ def test_each_leads_to_one_line_that_says_what_to_do(row: dict[str, Any]) -> Non
     """To users and to administrators, in bearable length, with no key or account in it."""
     error = to_error(failure_of(row))
     assert isinstance(error, ProviderError)
-    for line in (error.user_message, error.admin_message):
+    for line in (error.user_message, for_admins(error.user_message)):
         assert (len(line.splitlines()), len(line) <= 500) == (1, True)
         assert ADVICE.search(line), line
         assert not re.search(r"[0-9a-f]{16,}", line.partition("It said:")[0])

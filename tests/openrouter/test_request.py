@@ -12,7 +12,7 @@ from hypothesis import given
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.openrouter.request import Composer, identity_parameters, with_breakpoints
-from open_webui_openrouter_pipe.openrouter.search import SearchSettings, with_search
+from open_webui_openrouter_pipe.openrouter.server_tools import ServerToolSettings, with_server_tools
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.ports import Request, RequestOrigin
@@ -234,10 +234,13 @@ def test_the_tools_of_the_host_make_room() -> None:
     """Where OpenRouter searches in its place; its other tools stay."""
     host = [{"type": "function", "function": {"name": name}} for name in ("search_web", "fetch_url")]
     given = {"tools": [host[0], LOOK, host[1]]}
-    by_openrouter = SearchSettings(host_switch_by="openrouter", fetches=False)
-    sent = with_search(given, by_openrouter, "offered", model=MODEL, model_id="openai/gpt")
+    by_openrouter = ServerToolSettings(host_switch_by="openrouter", fetches=False)
+    sent = with_server_tools(given, by_openrouter, "offered", model=MODEL, model_id="openai/gpt")
     assert sent == {"tools": [LOOK, SEARCH]}
-    assert with_search(given, SearchSettings("on"), "offered", model=MODEL, model_id="openai/gpt") == given
+    assert (
+        with_server_tools(given, ServerToolSettings("on"), "offered", model=MODEL, model_id="openai/gpt")
+        == given
+    )
 
 
 def test_a_model_has_to_search_once_a_turn() -> None:

@@ -111,9 +111,6 @@ class World:
                 raise event
             yield event
 
-    async def create(self, body: RequestBody) -> dict[str, Any]:
-        return {"output": self._next(body)}
-
     def _next(self, body: RequestBody) -> list[Event | PipeError]:
         self.bodies.append(body)
         self.now += self.attempt_seconds
@@ -234,11 +231,3 @@ async def test_three_parameters_of_a_request_are_omitted_and_no_more() -> None:
     world = World([*refusals, OUTCOMES["an answer"]])
     assert await world.ask(dict.fromkeys(names, 1)) == [refusals[3]]
     assert [[*body] for body in world.bodies] == [names, names[1:], names[2:], names[3:]]
-
-
-async def test_an_answer_without_streaming_is_asked_for_again_too() -> None:
-    """By the same rules."""
-    world = World([limited(1.0), rejected_effort("low"), [DELTA]])
-    with world.responses() as responses:
-        assert await responses.create(BODY) == {"output": [DELTA]}
-    assert [body["reasoning"].get("effort") for body in world.bodies] == ["xhigh", "xhigh", "low"]

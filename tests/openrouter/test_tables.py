@@ -21,11 +21,12 @@ from open_webui_openrouter_pipe.openrouter.listing import Status
 from open_webui_openrouter_pipe.openrouter.offer import family, is_offered, read_variants
 from open_webui_openrouter_pipe.openrouter.problems import Checks, Problem
 from open_webui_openrouter_pipe.openrouter.request import identity_parameters
-from open_webui_openrouter_pipe.openrouter.search import (
-    SearchSettings,
+from open_webui_openrouter_pipe.openrouter.server_tools import (
+    ServerToolSettings,
     most_searches,
     search_mode,
-    with_search,
+    with_dollars_left,
+    with_server_tools,
 )
 from open_webui_openrouter_pipe.openrouter.tasks import task_parameters
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
@@ -33,6 +34,8 @@ from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
+from open_webui_openrouter_pipe.responses.tools import most_tool_dollars
+from open_webui_openrouter_pipe.words.lines import for_admins
 from tests.openrouter.test_catalog import DATA
 from tests.openrouter.test_controls import CHEAP_READS, PRICED, SIZE, permitted
 from tests.openrouter.test_errors import TABLES
@@ -132,7 +135,7 @@ def fallbacks(wanted: Any, asked: str) -> Any:
 def own_key(status: int) -> Any:
     """Who owns a key is told what to do about it, whether they administrate anything or not."""
     error = to_error(Failure("m", status=status), is_own_key=True)
-    assert status == 429 or error.admin_message == error.user_message
+    assert status == 429 or for_admins(error.user_message) == error.user_message
     return type(error).__name__, error.user_message
 
 
@@ -258,11 +261,13 @@ OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
     "switched": lambda given, switched: of_chat(given, OTHERS[0], offered=OTHERS, **switched),
     "providers": providers,
     "fallbacks": fallbacks,
-    "who searches": lambda mode, by, host: search_mode(SearchSettings(mode, host_switch_by=by), host),
-    "searching": lambda given, settings, model_id: with_search(
-        given, SearchSettings(**settings), "", model=SEARCHERS.get(model_id, MODEL), model_id=model_id
+    "who searches": lambda mode, by, host: search_mode(ServerToolSettings(mode, host_switch_by=by), host),
+    "searching": lambda given, settings, model_id: with_server_tools(
+        given, ServerToolSettings(**settings), "", model=SEARCHERS.get(model_id, MODEL), model_id=model_id
     ),
     "searches of a request": most_searches,
+    "dollars of tools": most_tool_dollars,
+    "dollars left": with_dollars_left,
     "lifetimes": lambda minutes: ", ".join(
         {controls.cheapest_lifetime([60.0 * each for each in minutes], model) for model in (PRICED, None)}
     ),
@@ -286,8 +291,8 @@ OF_TABLES: Final[dict[str, Callable[..., Any]]] = {
     "filtered variants": filtered_variants,
     "entries": entries,
     "models": model,
-    "chat models": lambda fields: (
-        next(iter((read_models({"data": [{"id": "a", **fields}]}) or {}).values())).is_chat
+    "endpoints": lambda fields: (
+        next(iter((read_models({"data": [{"id": "a", **fields}]}) or {}).values())).endpoint
     ),
     "reasoning models": lambda fields: (read_models({"data": [{"id": "a", **fields}]}) or {})["a"].reasons,
     "keys": lambda wire: list(astuple(facts)) if (facts := read_key(wire)) else None,

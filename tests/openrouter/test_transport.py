@@ -92,6 +92,23 @@ async def test_without_the_parser_httpx_goes_its_own_way(monkeypatch: pytest.Mon
         assert isinstance(client._transport, httpx.AsyncHTTPTransport)
 
 
+@pytest.mark.anyio
+async def test_users_share_no_cookies_and_no_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Open WebUI writes each line of httpx into its own log, which takes longer than the rest of a request."""
+    sent = list[httpx.Request]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, headers={"Set-Cookie": "who=ada"})
+
+    caplog.set_level("INFO")
+    async with open_client(httpx.MockTransport(answer), has_proxy=False) as client:
+        for _ in range(2):
+            await (await client.send(client.build_request("GET", "http://x.test/"), stream=True)).aclose()
+    assert [each.headers.get("cookie") for each in sent] == [None, None]
+    assert caplog.messages == []
+
+
 class Wire(asyncio.Transport):
     """Brings the portions of an answer, one each time that it is read, and then its end."""
 
@@ -265,6 +282,61 @@ async def test_what_comes_between_two_reads_is_one_portion() -> None:
     read = [await connection.read(pace) for _ in range(3)]
     assert read == [b"body", b"body" * 5, b""]
     assert wire.reads == 4
+
+
+class Silent(Wire):
+    """Brings its portions, and never an end."""
+
+    def _bring(self) -> None:
+        if self._portions:
+            super()._bring()
+
+
+@pytest.mark.anyio
+@pytest.mark.skips_time
+async def test_one_timer_ends_the_silence_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the time that its reader takes; and no portion sets a timer."""
+    loop, timers = asyncio.get_running_loop(), list[float]()
+    call_later, connection = loop.call_later, _Connection()
+
+    def noted(seconds: float, *call: Any, **options: Any) -> asyncio.TimerHandle:
+        timers.append(seconds)
+        return call_later(seconds, *call, **options)
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    Silent(connection, [CHUNKED, *[b"4\r\nbody\r\n"] * 50])
+    await connection.send(httpx.Request("GET", "http://localhost/"), 300.0)
+    for _ in range(50):
+        assert await connection.read(Pace()) == b"body"
+    assert timers == [300.0]
+    await asyncio.sleep(1_000)
+    began = loop.time()
+    with pytest.raises(httpx.ReadTimeout):
+        async with asyncio.timeout(1_000):
+            await connection.read(Pace())
+    assert (round(loop.time() - began), connection.is_fit) == (300, False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("way", [Transport, httpx.AsyncHTTPTransport])
+async def test_both_ways_leave_a_silent_server(way: type[httpx.AsyncBaseTransport]) -> None:
+    """A server that begins an answer and says no more; the time limit is that of the request."""
+    is_over = asyncio.Event()
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED)
+        await is_over.wait()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    limits = httpx.Timeout(None, read=0.05)
+    async with asyncio.timeout(PATIENT_SECONDS), httpx.AsyncClient(transport=way(), timeout=limits) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            await client.get(url)
+    is_over.set()
+    await asyncio.sleep(0)
+    server.close()
 
 
 @pytest.mark.anyio

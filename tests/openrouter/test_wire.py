@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.openrouter.wire import EncodedBody, encode_body
+from open_webui_openrouter_pipe.responses.values import Kept
 from open_webui_openrouter_pipe.threads import LARGE_CHARACTERS
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +44,11 @@ async def test_the_pieces_are_the_json(body: dict[str, Any]) -> None:
         assert written(encoded) == whole
     assert encoded.length_bytes == len(written(encoded))
     json.loads(written(encoded))
+    items = [{"type": "message", "content": value} for value in body.values()]
+    same = await encode_body({"input": items, **body})
+    for kept in ([*map(Kept, items)], [*map(Kept, items[:1]), *items[1:]]):
+        for _ in range(2):  # the second time with the bytes of the first
+            assert written(await encode_body({"input": kept, **body})) == written(same)
 
 
 @pytest.mark.parametrize("escaped", ['"', "\\", "\n", "\0", "\x1f", "ü", "\x7f"])

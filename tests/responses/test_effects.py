@@ -17,6 +17,10 @@ from open_webui_openrouter_pipe.responses.effects import Decoder, Usage, parse_e
 from tests.support.growth import MAX_GROWTH, growth
 from tests.support.rows import rows
 
+PARTS = {"upstream_inference_input_cost": 0.0006, "upstream_inference_output_cost": 0.000037}
+"""What a recorded bill of 0.007637 dollars names for tokens; the rest was for a search."""
+UNEVEN = {"upstream_inference_input_cost": 0.0045, "upstream_inference_output_cost": 0.0072}
+"""Their sum as a float is a little less than 0.0117."""
 CASES = Path(__file__).with_name("frames.txt")
 
 
@@ -97,6 +101,39 @@ def test_usage_is_read() -> None:
     wrong = {"input_tokens": "7", "input_tokens_details": None, "output_tokens": -1, "cost": True}
     assert read_usage({**wrong, "output_tokens_details": {"reasoning_tokens": 10**400}}) == Usage()
     assert [read_usage(None), read_usage([])] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("wire", "dollars"),
+    [
+        ({"server_tool_use_details": {"tool_calls_executed": 1}, "cost_details": PARTS}, 0.007),
+        ({"server_tool_use": {"web_search_requests": 1}, "cost_details": PARTS}, 0.007),
+        ({"cost_details": {**PARTS, "server_tool_cost": 0.005}}, 0.005),
+        (
+            {
+                "server_tool_use_details": {"tool_calls_executed": 1},
+                "cost_details": {"server_tool_cost": 1e9},
+            },
+            1e3,
+        ),
+        ({"server_tool_use_details": {"tool_calls_executed": 1}, "cost_details": PARTS, "is_byok": True}, 0),
+        ({"server_tool_use_details": {"tool_calls_executed": 1}}, 0),
+        (
+            {
+                "cost": 0.0117,
+                "server_tool_use_details": {"tool_calls_executed": 1},
+                "cost_details": UNEVEN,
+            },
+            0,
+        ),
+        ({"cost_details": PARTS}, 0),
+    ],
+)
+def test_what_tools_have_cost_is_read(wire: dict[str, object], dollars: float) -> None:
+    """As the bill says it, or what is not for tokens; without the parts of a bill, or on another's key, nothing."""
+    usage = read_usage({"cost": 0.007637, **wire})
+    assert usage
+    assert usage.tool_cost == round(dollars, 9)
 
 
 def test_what_a_usage_says_beside_text_is_read() -> None:

@@ -52,7 +52,7 @@ def sample(**texts: str) -> Package:
 
 def greeting_in(word: str) -> Package:
     """The sample with another greeting, another late word, and another text."""
-    words = {"inner/words.py": FILES["inner/words.py"].replace("Hello", word), "inner/deep/words.txt": word}
+    words = {"inner/words.py": FILES["inner/words.py"].replace("Hello", word), "inner/words.txt": word}
     return replace(sample(), files={**FILES, "late.py": f'WORD = "late {word} "\n', **words})
 
 
@@ -104,7 +104,7 @@ def test_a_bundle_runs_like_the_package(write: Write) -> None:
     text = write(sample(), builder.PIPE)
     pipe = load(text)()
     assert pipe.greet("Ada") == "Hello Ada"
-    assert pipe.greet_late() == f"late one: {FILES['inner/deep/words.txt']}"
+    assert pipe.greet_late() == f"late one: {FILES['inner/words.txt']}"
     assert text == write(replace(sample(), files=dict(reversed(FILES.items()))), builder.PIPE)
     assert not [rewritten for rewritten in REWRITTEN_BY_HOST if rewritten in text]
     with pytest.raises(ValueError, match="asked to fail") as caught:
@@ -139,12 +139,14 @@ def test_the_modules_of_a_readable_file_stand_there_to_be_read() -> None:
 def test_a_part_carries_what_it_imports() -> None:
     """The folder of a part, what it imports, the folders of that, and the other files in them; nothing else."""
     entry = "from ..inner.words import greeting\nfrom . import own\n\nclass Pipe:\n    say = staticmethod(greeting)\n"
-    inner = ["inner/__init__.py", "inner/words.py"]
+    inner = ["inner/__init__.py", "inner/words.py", "inner/words.txt"]
     files = {"part/__init__.py": "", "part/own.py": "", "part/own.txt": "", "part/pipe.py": entry}
     function = builder.Function("sample_part", "Part", "A part", ".part.pipe")
     part = builder.part_of(replace(sample(), files={**FILES, **files}), function)
     assert (part.name, sorted(part.files)) == ("sample_part", ["__init__.py", *inner, *files])
     assert load(pack(part, function))().say("Ada") == "Hello Ada"
+    whole = builder.part_of(replace(sample(), files={**FILES, **files}), builder.PIPE)
+    assert sorted(whole.files) == sorted(FILES)
     texts = {"part/own.txt": "# head\nsaid = a\nother = b\nsaid_too = c\n", "part/more.txt": "other = d\n"}
     package = replace(sample(), files={**FILES, **files, **texts})
     part = builder.part_of(package, replace(function, lines=("said",)))

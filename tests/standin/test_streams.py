@@ -10,6 +10,7 @@ from openrouter import components, operations
 from openrouter.components.openresponsesresult import OpenResponsesResult
 
 from scripts.standin import sdk_schema
+from scripts.standin.plan import SERVER_CALLS
 from tests.standin.client import CLOCK, WEATHER, Client, events_of, output, user
 from tests.support.rows import rows
 
@@ -60,6 +61,18 @@ def test_all_regular_events_are_valid(
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     if model == "standin/script" and sequence:
         assert types(events) == sequence_of(sequence), name
+
+
+@pytest.mark.parametrize("name", SERVER_CALLS)
+def test_tools_of_the_router_run_where_they_are_offered(client: Client, name: str) -> None:
+    """Their events and items are those of the SDK, which takes them back in the next request."""
+    ask, tool = f"[[standin: tool={name}]]", {"type": f"openrouter:{name}"}
+    events = client.stream(ask, tools=[tool])
+    assert [issue for event in events for issue in issues_of(event)] == []
+    assert types(events) == sequence_of("( ) ( text ) completed")
+    made = events[-1]["response"]["output"][0]
+    assert client.post([user(ask), made, user("Thank you.")]).status_code == 200
+    assert types(client.stream(ask)) == sequence_of("( text ) completed")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the SDK warns of a field of /key

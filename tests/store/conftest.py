@@ -74,9 +74,17 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Servers:
 
 @pytest.fixture
 async def unavailable_database(tmp_path: Path) -> AsyncIterator[Database]:
-    """A database that cannot be opened; aiosqlite's threads still report to the event loop, and are waited for."""
+    """A database that cannot be opened; its threads of aiosqlite still report to the event loop, and are waited for.
+
+    Those of a database whose opening was locked out by another stay for ever.
+    """
+
+    def running() -> set[threading.Thread]:
+        return {each for each in threading.enumerate() if "_connection_worker_thread" in each.name}
+
+    earlier = running()
     yield open_database(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
-    while any("_connection_worker_thread" in thread.name for thread in threading.enumerate()):  # noqa: ASYNC110 - threads set no event
+    while running() - earlier:  # noqa: ASYNC110 - threads set no event
         await asyncio.sleep(0.01)
 
 

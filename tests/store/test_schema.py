@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.schema import create_tables, define_tables
 from scripts.harness.database import open_database
 from tests.store.contract import row, sql_rows
@@ -148,6 +151,35 @@ async def test_a_table_that_cannot_be_created_costs_the_others_nothing(
     await again.aclose()
 
 
+@pytest.mark.parametrize("column", ["generation", "pruned", "saved", "estimated"])
+async def test_bills_are_written_without_the_columns_that_cannot_be_added(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, column: str
+) -> None:
+    """The audit lacks one, and its index is refused; a bill replaces its estimate, and the sums are right."""
+    before = open_database(f"sqlite:///{tmp_path}/rows.db")
+    await versions(before)
+    for statement in (
+        f"ALTER TABLE openrouter_pipe_audit DROP COLUMN {column}",
+        "DROP INDEX ix_openrouter_pipe_audit_user_id",
+        "CREATE TABLE somebodys (id)",
+        "CREATE INDEX ix_openrouter_pipe_audit_user_id ON somebodys (id)",
+        "DELETE FROM openrouter_pipe_schema",
+    ):
+        await before.change(sa.text(statement))
+    await before.aclose()
+    database = open_database(f"sqlite:///{tmp_path}/rows.db")
+    ledger = SpendingLedger(database)
+    estimate = Bill(id="one", user_id="ada", chat_id="chat", cost=0.5, estimated=True, accounts=("all",))
+    for bill in (estimate, replace(estimate, cost=2.0, estimated=False)):
+        await ledger.enter([bill])
+    query = sa.text("SELECT id, cost FROM openrouter_pipe_audit")
+    cost = 0.5 if column == "estimated" else 2.0
+    assert [*map(tuple, await database.fetch(query))] == [("one", cost)]
+    assert (await ledger.of_chat("ada", "chat")).cost == cost
+    assert "Let Open WebUI's database user create and alter tables" in caplog.text
+    await database.aclose()
+
+
 @pytest.mark.servers
 async def test_a_user_who_may_create_nothing_still_reads_and_writes(
     postgres_server: PostgresServer, postgres_schema: str, caplog: pytest.LogCaptureFixture
@@ -171,7 +203,7 @@ async def test_a_user_who_may_create_nothing_still_reads_and_writes(
     await sql_rows(poor).put([row(2)])
     assert (await sql_rows(poor).load("ada", [row(1).id, row(2).id])).keys() == {row(1).id, row(2).id}
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert "openrouter_pipe_summary cannot be created" in caplog.text
+    assert "openrouter_pipe_summary cannot be created or changed" in caplog.text
     await poor.aclose()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import io
+import wave
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,17 @@ PICTURES = {
     )
 }
 """One pixel of each kind."""
+
+
+def wav(samples: bytes, samples_per_second: int = 24_000) -> bytes:
+    """A recording of one channel of 16 bits."""
+    content = io.BytesIO()
+    with wave.open(content, "wb") as written:
+        written.setnchannels(1)
+        written.setsampwidth(2)
+        written.setframerate(samples_per_second)
+        written.writeframes(samples)
+    return content.getvalue()
 
 
 def data_url(kind: str, content: bytes) -> str:

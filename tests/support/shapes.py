@@ -104,9 +104,9 @@ def reported(content: Any) -> list[Json]:
     return [ASKED, assistant("", tool_calls=[tool_call("c", 1)]), result("c", content)]
 
 
-def commanded(number: int) -> list[Json]:
+def commanded(number: int, text: str = "/aim faithful") -> list[Json]:
     """A turn, and commands that were answered."""
-    command = [user("/aim faithful"), assistant(f"{ANSWER_MARK}Done.")]
+    command = [user(text), assistant(f"{ANSWER_MARK}Done.")]
     return [user(f"Why {number}?"), assistant("So."), *command * 8]
 
 
@@ -165,6 +165,7 @@ SHAPES: Mapping[str, Shape] = {
     "no messages at all": lambda n: [*each(lambda at: at)(n), ASKED],
     "turns": lambda n: [*joined([user(f"Why {at}?"), assistant(f"So {at}.")] for at in range(n)), ASKED],
     "commands": lambda n: [*joined(map(commanded, range(n))), ASKED],
+    "restores": lambda n: [*joined(commanded(at, "/restore") for at in range(n)), ASKED],
     "texts": lambda n: asked({"type": "text", "text": f"part {at}"} for at in range(n)),
     "texts of an answer": lambda n: [
         ASKED,

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.errors import PipeError
 from open_webui_openrouter_pipe.planning.plan import CachedPrefix, CacheMarks
 from open_webui_openrouter_pipe.ports import Request
+from open_webui_openrouter_pipe.responses.effects import terminal_event
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.turn.summaries import SummaryModel, SummaryWriter
 from tests.support.chats import answer, history, system, user
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.ports import RequestBody
+    from open_webui_openrouter_pipe.money.audit import Bill
+    from open_webui_openrouter_pipe.ports import Event, RequestBody
     from open_webui_openrouter_pipe.responses.failure import Failure
     from open_webui_openrouter_pipe.responses.items import Item
 
-Reply: TypeAlias = "str | PipeError | Mapping[str, Any] | None"
+Reply: TypeAlias = "str | Exception | Mapping[str, Any] | None"
 """A text, an error to raise, a whole response, or None for no answer at all."""
 
 FIELDS = {
@@ -45,6 +48,10 @@ def response(*items: Mapping[str, Any], status: str = "completed") -> dict[str, 
     return {"id": "resp", "status": status, "model": "m", "output": list(items), "usage": usage}
 
 
+async def _only(event: Event) -> AsyncIterator[Event]:
+    yield event
+
+
 class FakeProvider:
     """Answers each request with the next reply, and with the last one from then on; counts concurrent requests."""
 
@@ -53,9 +60,11 @@ class FakeProvider:
         self.requests: list[RequestBody] = []
         self.running = 0
         self.max_running = 0
+        self.named: list[str] = []
 
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Answer a request."""
+    @asynccontextmanager
+    async def stream(self, body: RequestBody) -> AsyncIterator[AsyncIterator[Event]]:
+        """Answer a request; one that is never answered has an id all the same."""
         self.requests.append(body)
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         self.running += 1
@@ -63,15 +72,15 @@ class FakeProvider:
         try:
             await asyncio.sleep(0.01)
             if reply is None:
+                self.named.append(f"gen-{len(self.requests)}")
                 await asyncio.Event().wait()
-            if isinstance(reply, PipeError):
+            if isinstance(reply, Exception):
                 raise reply
-            return response(answer(reply)) if isinstance(reply, str) else reply or {}
+            yield _only(
+                terminal_event(response(answer(reply)) if isinstance(reply, str) else {**(reply or {})})
+            )
         finally:
             self.running -= 1
-
-    stream: Any = None
-    """Summaries are not streamed."""
 
     def explain(self, failure: Failure) -> PipeError:
         """Return the failure as an error."""
@@ -91,6 +100,7 @@ class FakeRequests:
         *,
         omitted_tools: Collection[str] = (),
         thinks: bool = True,
+        spent: Callable[[], float] = lambda: 0.0,
     ) -> Request:
         """Return the items alone, and that the model is not to think."""
         reasoning = {} if thinks else {"reasoning": {"effort": "none"}}
@@ -137,6 +147,11 @@ def when_needed(writer: SummaryWriter) -> Callable[[], Awaitable[SummaryWriter]]
     return make
 
 
+async def hold_nothing(bill: Bill, _body: RequestBody) -> Bill:
+    """No limit: the bill as it is."""
+    return bill
+
+
 def summary_writer(
     provider: FakeProvider,
     *,
@@ -149,8 +164,10 @@ def summary_writer(
     suffix_model = SummaryModel("vendor/chat", FakeRequests("suffix"), window, reasons)
     return SummaryWriter(
         provider,
+        provider.named,
         suffix_model=suffix_model if uses_suffix else None,
         standalone_model=SummaryModel("vendor/own", FakeRequests("standalone"), standalone_window, reasons),
         count=count_tokens,
         clock=lambda: 0.0,
+        hold=hold_nothing,
     )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.errors import TooBusy
 from open_webui_openrouter_pipe.ports import Notice
 from open_webui_openrouter_pipe.turn.admission import Admission, AdmissionSettings
+from open_webui_openrouter_pipe.words.lines import for_admins
 from tests.support.rows import rows
 
 pytestmark = pytest.mark.anyio
@@ -112,7 +113,7 @@ async def test_a_queue_that_is_full_or_too_slow_is_a_clear_error(limits: dict[st
     await office.do("+a1 +b1")
     with pytest.raises(TooBusy, match=reason) as caught:
         await office.tasks["b1"]
-    assert "MAX_REQUESTS" in caught.value.admin_message
+    assert "MAX_REQUESTS" in for_admins(caught.value.user_message)
     await office.do("-a1 +c1")
     assert office.running == ["c1"]
     await office.do("-*")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.ports import Notice, ToolAnswered
+from open_webui_openrouter_pipe.ports import Notice, ToolAnswered, ToolsBegan
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, TextDelta
 from open_webui_openrouter_pipe.responses.items import FunctionCall, OpaqueItem, Reasoning
 from open_webui_openrouter_pipe.turn.own_tools import OwnCalls
@@ -109,8 +109,11 @@ def test_a_search_is_announced_and_ended(when: str, item: Any, line: str) -> Non
         (ItemStarted(0, THOUGHT), "The model is thinking..."),
         (TextDelta(0, 0, "Hm", "summary_text"), "The model is thinking..."),
         (ItemStarted(0, SEARCH), "Searching the web..."),
+        (ToolsBegan((call("c"),)), None),
+        (ToolAnswered(call("c"), "Yes."), None),
     ],
 )
 def test_a_silence_is_said_with_what_is_known(latest: Any, said: str) -> None:
-    """By what came last: a wait that goes on, thinking, a search; otherwise only the model can be waited for."""
-    assert waiting_line(latest, 20.0) == Notice(f"{said} 20 s. Stop is safe.", done=False)
+    """By what came last: a wait that goes on, thinking, a search, tools; otherwise only the model is waited for."""
+    line = f"{said} 20 s. Stop is safe." if said else "Tools are running... 20 s."
+    assert waiting_line(latest, 20.0) == Notice(line, done=False)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.ports import Notice, Output
-from open_webui_openrouter_pipe.responses.effects import TextDelta
+from open_webui_openrouter_pipe.responses.effects import ItemStarted, TextDelta
+from open_webui_openrouter_pipe.responses.items import AssistantMessage
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
 
 if TYPE_CHECKING:
@@ -19,6 +20,17 @@ pytestmark = pytest.mark.anyio
 
 def text(delta: str, index: int = 0) -> TextDelta:
     return TextDelta(index, 0, delta)
+
+
+def begun(index: int) -> ItemStarted:
+    item: AssistantMessage = {
+        "type": "message",
+        "id": "m",
+        "role": "assistant",
+        "status": "in_progress",
+        "content": [],
+    }
+    return ItemStarted(index, item)
 
 
 async def drain(channel: OutputChannel) -> list[Output]:
@@ -43,6 +55,40 @@ async def test_a_first_delta_goes_out_at_once_and_later_ones_are_joined() -> Non
             received.append(await asyncio.wait_for(anext(outputs), 10))
     received += [await asyncio.wait_for(anext(outputs), 10) for _ in range(2)]
     assert received == [text("a"), text("b"), Notice("now")]
+
+
+async def test_no_beginning_delays_a_first_delta() -> None:
+    """That of thinking is shown at once, that of a message with its text: a page is woken once for both."""
+    channel = OutputChannel(interval_seconds=60)
+    outputs = channel.drain()
+    thinking, message = ItemStarted(0, {"type": "reasoning", "id": "r", "summary": []}), begun(1)
+    thought = TextDelta(0, 0, "t", "summary_text")
+    for given in (thinking, thought):
+        await channel.put(given)
+        assert await asyncio.wait_for(anext(outputs), 10) == given
+    channel = OutputChannel(interval_seconds=60)
+    draining = asyncio.create_task(anext(outputs := channel.drain()))
+    await channel.put(message)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not draining.done()
+    await channel.put(text("a", 1))
+    assert [await asyncio.wait_for(draining, 10), await anext(outputs)] == [message, text("a", 1)]
+
+
+async def test_however_many_messages_begin_none_holds_up_the_others() -> None:
+    """A stream of nothing but beginnings is handed on as it comes."""
+    started = [begun(index) for index in range(200)]
+    channel = OutputChannel(interval_seconds=0)
+
+    async def write() -> None:
+        for each in started:
+            await channel.put(each)
+        channel.close()
+
+    writing = asyncio.create_task(write())
+    assert await asyncio.wait_for(drain(channel), 10) == started
+    await writing
 
 
 async def test_deltas_of_different_texts_are_not_joined() -> None:

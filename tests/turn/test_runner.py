@@ -22,7 +22,7 @@ from open_webui_openrouter_pipe.errors import (
     RequestRejected,
     StreamBroken,
 )
-from open_webui_openrouter_pipe.history.markers import name_call
+from open_webui_openrouter_pipe.history.markers import name_call, read_call_name
 from open_webui_openrouter_pipe.history.parts import text_part
 from open_webui_openrouter_pipe.history.turn import input_message
 from open_webui_openrouter_pipe.ports import (
@@ -34,14 +34,21 @@ from open_webui_openrouter_pipe.ports import (
     Output,
     StoredMarkers,
 )
-from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, ResponseFailed, TextDelta
+from open_webui_openrouter_pipe.responses.effects import (
+    ItemAmended,
+    ItemFinished,
+    ItemStarted,
+    ResponseFailed,
+    ResponseFinished,
+    TextDelta,
+)
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
 from open_webui_openrouter_pipe.turn.memory import Memory
 from open_webui_openrouter_pipe.turn.round import Answer, waiting_line
 from open_webui_openrouter_pipe.turn.runner import report_failure
-from open_webui_openrouter_pipe.words.lines import notice
+from open_webui_openrouter_pipe.words.lines import for_admins, notice
 from tests.support.rows import rows
 from tests.turn.pipe import call, completed, delta, message, opened, reasoning
 from tests.turn.turns import FIRST_TURN, OLD, OLD_REASONING, FakeOpenRouter, StoreState, TurnSetup
@@ -217,6 +224,19 @@ async def test_stop_while_the_store_writes_ends_the_turn() -> None:
     assert [record.estimated for record in setup.books.written] == [True]
 
 
+@pytest.mark.parametrize("store", ["", "away"])
+async def test_a_call_that_is_not_stored_names_no_artifact(store: StoreState) -> None:
+    """Its id changes with the end of its response, before the host runs it; what was shown of it is amended."""
+    setup = TurnSetup(FIRST_TURN, answer(THOUGHT, CALL), store=store)
+    outputs = await setup.run(map("{:020}".format, range(1, 100)).__next__)
+    amended = [output.item for output in outputs if isinstance(output, ItemAmended)]
+    (end,) = (output for output in outputs if isinstance(output, ResponseFinished))
+    call: Any = end.items[-1]
+    name = read_call_name(call["call_id"])
+    assert (name is None, amended) == ((True, [call]) if store else (False, []))
+    assert name is None or name.ulid in setup.store.artifacts
+
+
 async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
     """Also the item that could not be finished because of it."""
     ids = iter(list[str]())  # the first raises: that of the reasoning's artifact
@@ -339,13 +359,16 @@ async def test_a_wait_for_attachments_is_given_up_with_the_turn(shown_from_secon
     await asyncio.wait_for(slow.ended.wait(), 600)
 
 
+POOR = notice("key_limit_reached")
+
+
 def refused() -> PipeError:
-    error = PaymentRequired("Tell your administrator.", admin_message="Add credits.", detail="402 | poor")
+    error = PaymentRequired(POOR, detail="402 | poor")
     error.generation_id = "gen-7"
     return error
 
 
-@pytest.mark.parametrize(("for_admin", "line"), [(False, "Tell your administrator."), (True, "Add credits.")])
+@pytest.mark.parametrize(("for_admin", "line"), [(False, POOR), (True, for_admins(POOR))])
 async def test_each_reads_what_they_can_do(
     *, for_admin: bool, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -353,7 +376,7 @@ async def test_each_reads_what_they_can_do(
     failed = report_failure(refused(), for_admin=for_admin)
     found = re.fullmatch(rf"{re.escape(line)} \(reference ([A-Z]{{6}})\)", failed.message)
     assert found
-    assert caplog.messages == [f"{found[1]}: Tell your administrator. (402 | poor); generation gen-7"]
+    assert caplog.messages == [f"{found[1]}: {POOR} (402 | poor); generation gen-7"]
     assert report_failure(refused(), for_admin=for_admin) != failed
     assert report_failure(InvalidHistory("No messages."), for_admin=False).message == "No messages."
 

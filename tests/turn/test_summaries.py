@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,13 @@ from open_webui_openrouter_pipe.errors import (
     PaymentRequired,
     ProviderUnavailable,
     RateLimited,
+    SpendingLimitReached,
     StoreUnavailable,
+    StreamBroken,
 )
 from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.money.prices import Prices
+from open_webui_openrouter_pipe.planning.plan import CachedPrefix, CacheMarks
 from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
@@ -46,9 +49,9 @@ from tests.turn.summary_fakes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Coroutine
 
-    from open_webui_openrouter_pipe.ports import Summaries
+    from open_webui_openrouter_pipe.ports import Event, RequestBody, Summaries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]
 
@@ -160,8 +163,26 @@ async def test_what_nobody_waited_for_is_billed_as_an_estimate(*, is_left: bool,
         async with asyncio.timeout(1.0 if is_left else 9.0):
             await writing
     tokens = 10_000 if is_cached else part.source_tokens
-    assert [(bill.estimated, bill.input_tokens) for bill in bills] == [(True, tokens)]
+    assert [(bill.estimated, bill.input_tokens, bill.generation) for bill in bills] == [
+        (True, tokens, "gen-1")
+    ]
     assert bills[0].cost == pytest.approx(tokens * 1e-6)
+
+
+async def test_what_a_limit_leaves_no_room_for_is_not_asked() -> None:
+    """Neither by the suffix nor by itself; the row says so, and costs nothing."""
+    part, bills, held = target(), list[Bill](), list[Bill]()
+    writer = summary_writer(provider := FakeProvider(GOOD))
+
+    async def refuse(bill: Bill, _body: RequestBody) -> Bill:
+        held.append(bill)
+        raise SpendingLimitReached("no")
+
+    writer = replace(writer, hold=refuse)
+    (attempt,) = await writer.write(part, cached_prefix(part), time_limit_seconds=5.0, record=bills.append)
+    assert (attempt.failure, provider.requests) == ("limit", [])
+    assert [(bill.failure, bill.cost, bill.estimated) for bill in bills] == [("limit", 0.0, False)]
+    assert [(bill.purpose, bill.estimated) for bill in held] == [("summary", True)]
 
 
 async def test_a_summary_as_long_as_its_source_is_refused() -> None:
@@ -264,6 +285,47 @@ async def test_a_bill_says_why_there_is_no_summary_and_what_it_omits() -> None:
     assert [row.failure for row in worker.rows] == ["provider unavailable", ""]
     assert [row.details_omitted for row in worker.rows] == [0, summary.omitted]
     assert summary.omitted > 0
+
+
+async def test_what_a_user_says_again_is_not_taken_for_turns_that_are_summarized() -> None:
+    """Their question is in the prefix, where another answer follows it: they are asked for by themselves."""
+    question, more = user("Go on."), user("Next?")
+    part = chat_part([question, answer("One. " * 500)], [more, answer("Done.")])
+    prefix = CachedPrefix((question, answer("Two."), more, answer("Three.")), CacheMarks(0, 0, 0, 0), 100)
+    worker = FakeWorker(GOOD)
+    await worker.summarizer().make([part], prefix)
+    assert [body["by"] for body in worker.provider.requests] == ["standalone"]
+
+
+class Losing(FakeProvider):
+    """Loses the connection behind the end of each answer."""
+
+    @asynccontextmanager
+    async def stream(self, body: RequestBody) -> AsyncIterator[AsyncIterator[Event]]:
+        """Answer a request."""
+        async with super().stream(body) as events:
+
+            async def cut() -> AsyncIterator[Event]:
+                async for event in events:
+                    yield event
+                raise StreamBroken("lost")
+
+            yield cut()
+
+
+async def test_a_whole_summary_counts_though_its_stream_breaks_behind_it() -> None:
+    """It is paid for, and not asked for again."""
+    worker = FakeWorker(GOOD)
+    worker.provider = Losing(GOOD)
+    batch = await worker.summarizer().make([ONE], None)
+    assert (set(batch.summaries), [row.cost for row in worker.rows]) == ({ONE.segment}, [COST])
+
+
+async def test_a_bug_of_ours_leaves_a_bill() -> None:
+    """With it ends what was held for the request, which else would be renewed as long as the worker lives."""
+    worker = FakeWorker(RuntimeError("a bug"))
+    batch = await worker.summarizer().make([ONE], None)
+    assert (batch.failure, [row.estimated for row in worker.rows]) == ("unexpected_error", [True])
 
 
 async def test_the_newest_is_written_last_and_shown_what_the_others_leave() -> None:

@@ -120,8 +120,6 @@ class FakeOpenRouter:
                 raise event
             yield event
 
-    create: Any = None
-
     def explain(self, failure: Failure) -> PipeError:
         return PipeError(f"explained: {failure.message}")
 

@@ -8,11 +8,11 @@ from string import Formatter
 
 import pytest
 
-from open_webui_openrouter_pipe.words.lines import ENGLISH, WEIGHTS, admin_notice, notice, weight
+from open_webui_openrouter_pipe.words.lines import ENGLISH, WEIGHTS, for_admins, notice, weight
 from scripts.paths import PACKAGE
 from tests.words.test_languages import FORMS
 
-SPEAKERS = {"notice", "admin_notice", "say"}
+SPEAKERS = {"notice", "for_admins", "say"}
 """Under these names the two functions that return a line are called."""
 IN_ONE_LANGUAGE = {"context/report.py", "context/page.py", "context/frame.py", "context/spending.py"}
 """Where whole texts are put together of lines that a `speaker` has said in the user's language."""
@@ -114,8 +114,11 @@ def test_the_singular_is_used_for_one() -> None:
 
 def test_administrators_read_their_own_words_where_there_are_some() -> None:
     """And those of everybody where both can do the same."""
-    assert admin_notice("key_rejected") == TEMPLATES["key_rejected.admin"] != notice("key_rejected")
-    assert admin_notice("model_refused") == notice("model_refused")
+    assert for_admins(notice("key_rejected")) == TEMPLATES["key_rejected.admin"] != notice("key_rejected")
+    assert for_admins(notice("model_refused")) == notice("model_refused")
+    within = notice("with_reference", line=notice("key_rejected"), reference="R")
+    assert TEMPLATES["key_rejected.admin"] in for_admins(within)
+    assert for_admins("no line") == "no line"
     assert {name.partition(".")[0] for name in TEMPLATES} <= set(TEMPLATES)
 
 
@@ -131,7 +134,7 @@ def test_no_line_is_glued_into_another_as_text() -> None:
 
     def is_line(node: ast.AST) -> bool:
         speaks = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPEAKERS
-        return speaks or (isinstance(node, ast.Attribute) and node.attr in {"user_message", "admin_message"})
+        return speaks or (isinstance(node, ast.Attribute) and node.attr == "user_message")
 
     def glues(node: ast.AST) -> bool:
         joins = (

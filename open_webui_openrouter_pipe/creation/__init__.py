@@ -1,0 +1,10 @@
+"""What the endpoints beside /responses make of a message; loaded for their models alone. Pure.
+
+    message  what the newest message asks for: its text, pictures and recordings
+    video    the request of a video, what it costs, and its job
+    speech   the request of speech, what it costs, and how a page can play it
+    transcription  the request of a transcript, what it costs, and how it is written
+    images   the request of pictures, what they cost, and what is read of them
+
+The turn is in `turn/creation`, the requests are in `openrouter/creation`.
+"""
