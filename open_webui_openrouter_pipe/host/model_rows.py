@@ -435,10 +435,8 @@ async def _installed_switches() -> frozenset[str]:
     """The ids of the filters that are ours, switched on or off."""
     from open_webui.models.functions import Functions
 
-    found = [await Functions.get_function_by_id(each.id) for each in SWITCHES]
-    return frozenset(
-        each.id for each in found if each and as_object(each.meta.manifest).get("author") == AUTHOR
-    )
+    found = await Functions.get_functions_by_ids([each.id for each in SWITCHES])
+    return frozenset(each.id for each in found if as_object(each.meta.manifest).get("author") == AUTHOR)
 
 
 async def _read_rows(function_id: str) -> dict[str, RowInfo | None]:

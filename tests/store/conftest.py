@@ -74,10 +74,7 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Servers:
 
 @pytest.fixture
 async def unavailable_database(tmp_path: Path) -> AsyncIterator[Database]:
-    """A database that cannot be opened; its threads of aiosqlite still report to the event loop, and are waited for.
-
-    Those of a database whose opening was locked out by another stay for ever.
-    """
+    """A database that cannot be opened; its threads of aiosqlite, and no others, are waited for."""
 
     def running() -> set[threading.Thread]:
         return {each for each in threading.enumerate() if "_connection_worker_thread" in each.name}
