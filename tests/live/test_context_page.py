@@ -74,10 +74,8 @@ def page(open_webui: OpenWebUI, browser: Browser) -> Iterator[Browser]:
 
 def look_as(page: Browser, size: tuple[int, int], theme: Theme) -> None:
     """Have the browser show the page in a window of this size, in a theme that the system prefers."""
-    width, height = size
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == PHONE}
     features = [{"name": "prefers-color-scheme", "value": theme}]
-    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    page.resize(size)
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 

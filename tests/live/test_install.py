@@ -41,7 +41,7 @@ from scripts.paths import PACKAGE, ROOT
 from scripts.standin import StandIn, catalogue
 from tests.live.items import error_of
 from tests.live.models import CLAUDE, MODEL, SCRIPTED
-from tests.support.browser import Browser
+from tests.support.browser import PHONE, Browser
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.live
@@ -61,7 +61,6 @@ NAME, PLAIN_NAME = "OpenAI: GPT-5.2", "OpenAI: GPT-4o"
 NAMES = ["Answer fast", "Think harder", "Web search"]
 INTEGRATIONS = (By.ID, "integration-menu-button")
 SWITCHES = (By.CSS_SELECTOR, "[role=menuitemcheckbox]")
-PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 ICONS = "return [...document.querySelectorAll('[role=option] img')].every(each => each.naturalWidth > 0)"
 PASTE = """
 const [text] = arguments, field = document.querySelector('.cm-content');
@@ -647,9 +646,9 @@ def test_a_user_switches_beside_the_message_field(
     page.send("What is new about otters?")
     page.wait_for_answer()
     page.screenshot("shortcuts-on")
-    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    page.resize(PHONE)
     page.screenshot("shortcuts-on-phone")
-    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.resize()
     for name in NAMES[1:]:
         page.click(By.XPATH, f"//button[.//img[@alt='{name}']]")
     page.send("And seals?")
@@ -696,9 +695,9 @@ def test_openrouters_tools_are_switched_on_and_shown(
     for each in page.driver.find_elements(By.XPATH, "//*[contains(text(), 'advisor')]")[-1:]:
         each.click()
     page.screenshot("tools-reloaded")
-    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    page.resize(PHONE)
     page.screenshot("tools-phone")
-    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.resize()
     page.send("Thank you.")
     page.wait_for_answer()
     page.screenshot("tools-next-turn")

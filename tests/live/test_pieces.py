@@ -8,7 +8,6 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from scripts.standin.endpoints import tone
-from tests.live.test_waiting import SIZES
 from tests.support.files import wav
 
 if TYPE_CHECKING:
@@ -29,15 +28,6 @@ PICTURES = SKETCHES.replace("src^=data", "src*=files")
 SLOW = "[[standin: delay=3]]"
 
 
-def shown(page: Browser, name: str) -> None:
-    """Screenshots on a desktop and a phone."""
-    for device, (width, height) in SIZES.items():
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": device == "phone"}
-        page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        page.screenshot(f"{name}-{device}")
-    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
 def count(page: Browser, script: str) -> int:
     return int(page.driver.execute_script(script))
 
@@ -54,13 +44,13 @@ def test_speech_has_a_player(page: Browser, standin: StandIn, valves: Valves) ->
     page.pick_model("OpenAI: GPT-4o mini TTS")
     page.send("The keeper opens the lock at noon, and the boats go through.")
     page.find(By.XPATH, "//*[contains(text(), 'that costs about $0.00072')]")
-    shown(page, "speech-before")
+    page.screenshots("speech-before")
     page.click(By.XPATH, "//button[normalize-space()='Confirm']")
     page.wait(lambda: count(page, PLAYERS) == 1)
-    shown(page, "speech-after")
+    page.screenshots("speech-after")
     page.driver.refresh()
     page.wait(lambda: count(page, PLAYERS) == 1)
-    shown(page, "speech-reloaded")
+    page.screenshots("speech-reloaded")
     valves(CONFIRM_ABOVE_DOLLARS=0.0)
     page.pick_model("Google: Gemini 3 Flash TTS")
     page.send("And now with another voice.")
@@ -68,7 +58,7 @@ def test_speech_has_a_player(page: Browser, standin: StandIn, valves: Valves) ->
     page.pick_model("Stand-in: script")
     page.send("What did I say?")
     page.wait_for_answer()
-    shown(page, "speech-next")
+    page.screenshots("speech-next")
     assert [each.path for each in standin.requests if each.method == "POST"].count("/audio/speech") == 3
 
 
@@ -82,17 +72,17 @@ def test_a_recording_is_written_down(page: Browser, admin: Account, valves: Valv
     page.pick_model("ElevenLabs: Scribe v2")
     page.send("What is said?")
     page.wait(lambda: "Attach a recording" in page.last_message())
-    shown(page, "transcript-without")
+    page.screenshots("transcript-without")
     page.attach([recording])
     page.send("What is said?")
     page.wait_for_text("Then the boats go through.")
-    shown(page, "transcript-after")
+    page.screenshots("transcript-after")
     page.driver.refresh()
     page.wait_for_text("Then the boats go through.")
     page.pick_model("Stand-in: script")
     page.send("Who spoke?")
     page.wait_for_answer()
-    shown(page, "transcript-next")
+    page.screenshots("transcript-next")
 
 
 def test_pictures_come_by_and_by(page: Browser, standin: StandIn, admin: Account, valves: Valves) -> None:
@@ -102,18 +92,18 @@ def test_pictures_come_by_and_by(page: Browser, standin: StandIn, admin: Account
     page.pick_model("OpenAI: GPT Image 2")
     page.send(f"A red square {SLOW}")
     page.wait(lambda: count(page, SKETCHES) == 1)
-    shown(page, "picture-while")
+    page.screenshots("picture-while")
     page.stop()
     page.wait(lambda: count(page, SKETCHES) == 0)
-    shown(page, "picture-stopped")
+    page.screenshots("picture-stopped")
     page.regenerate()
     page.wait(lambda: drawn(page) == [1, 0])
-    shown(page, "picture-after")
+    page.screenshots("picture-after")
     page.driver.refresh()
     page.wait(lambda: drawn(page) == [1, 0])
     page.send("Make it blue")
     page.wait(lambda: drawn(page) == [2, 0])
-    shown(page, "picture-edited")
+    page.screenshots("picture-edited")
     chat_id = page.driver.current_url.rpartition("/")[2]
     assert "data:image" not in str(admin.chat(chat_id))
     assert [

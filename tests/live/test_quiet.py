@@ -15,13 +15,12 @@ from scripts.standin import StandIn
 from tests.live.chats import saved_chat
 from tests.live.items import answers, inputs, kinds
 from tests.live.models import Valves
-from tests.support.browser import Browser
+from tests.support.browser import DESKTOP, PHONE, Browser
 from tests.support.long_chats import words
 
 pytestmark = [pytest.mark.live, pytest.mark.browser, pytest.mark.usefixtures("admin")]
 
 NAME, TINY = "OpenAI: GPT-5.2", "openrouter.mistralai/mistral-small-8k"
-DESKTOP, PHONE = (1280, 900), (390, 844)
 ANSWER_AND_TASKS = 4
 """The requests of a chat's first message: with its title, its tags, and suggestions."""
 STATUS = (By.CSS_SELECTOR, "button[aria-label='Toggle status history']")
@@ -40,9 +39,7 @@ return [...document.querySelectorAll('#messages-container blockquote p')].filter
 
 def look_as(page: Browser, size: tuple[int, int], theme: Literal["light", "dark"]) -> None:
     """Have the page shown in a window of this size and a theme of the host's."""
-    width, height = size
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == PHONE}
-    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    page.resize(size)
     change = f"document.documentElement.classList.toggle('dark', {str(theme == 'dark').lower()})"
     page.driver.execute_script(change)
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from selenium.webdriver.common.by import By
 
-from tests.live.test_waiting import SIZES
-
 if TYPE_CHECKING:
     from scripts.standin import StandIn
     from tests.live.models import Valves
@@ -19,15 +17,6 @@ pytestmark = [pytest.mark.live, pytest.mark.browser]
 PLAYS = (
     "return [...document.querySelectorAll('#messages-container video')].filter(e => e.duration > 1).length"
 )
-
-
-def pictures_of(page: Browser, name: str) -> None:
-    """Screenshots on a desktop and a phone."""
-    for device, (width, height) in SIZES.items():
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": device == "phone"}
-        page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        page.screenshot(f"video-{name}-{device}")
-    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def wait_for_players(page: Browser, count: int) -> None:
@@ -41,21 +30,21 @@ def test_a_video_is_made_played_stopped_and_taken_up(page: Browser, standin: Sta
     page.pick_model("Stand-in: film")
     page.send("A lighthouse at night. [[video: polls=3]]")
     page.find(By.XPATH, "//*[contains(text(), 'that costs about $0.40')]")
-    pictures_of(page, "before")
+    page.screenshots("video-before")
     page.click(By.XPATH, "//button[normalize-space()='Confirm']")
     page.wait(lambda: "is being made, 0:3" in page.last_message())
-    pictures_of(page, "while")
+    page.screenshots("video-while")
     page.stop()
     page.wait(lambda: "still made and billed" in page.last_message())
-    pictures_of(page, "stopped")
+    page.screenshots("video-stopped")
     page.regenerate()
     wait_for_players(page, 1)
-    pictures_of(page, "after")
+    page.screenshots("video-after")
     page.driver.refresh()
     wait_for_players(page, 1)
-    pictures_of(page, "reloaded")
+    page.screenshots("video-reloaded")
     page.pick_model("Stand-in: script")
     page.send("What did you see?")
     assert "What did you see?" in page.wait_for_answer()
-    pictures_of(page, "next")
+    page.screenshots("video-next")
     assert [each.path for each in standin.requests if each.method == "POST"].count("/videos") == 1

@@ -14,18 +14,17 @@ from selenium.webdriver.common.by import By
 
 from tests.live.items import statuses, text_of
 from tests.live.models import SCRIPTED
+from tests.support.browser import DEVICES, Browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scripts.harness.openwebui import Account, OpenWebUI
     from scripts.standin import StandIn
-    from tests.support.browser import Browser
 
 pytestmark = [pytest.mark.live, pytest.mark.browser]
 
 MODEL = "Stand-in: script"
-SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 OURS = re.compile("Stop is safe|Stopped|was stopped|output limit|too few credits")
 SLOW = '''
 import asyncio
@@ -59,14 +58,13 @@ def chat(page: Browser, standin: StandIn) -> Iterator[Browser]:
 
 def pictures_of(page: Browser, name: str) -> None:
     """Screenshots on a desktop and a phone, light and dark."""
-    for device, (width, height) in SIZES.items():
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": device == "phone"}
-        page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    for device, size in DEVICES.items():
+        page.resize(size)
         for theme in ("light", "dark"):
             change = f"document.documentElement.classList.toggle('dark', {str(theme == 'dark').lower()})"
             page.driver.execute_script(change)
             page.screenshot(f"waiting-{name}-{device}-{theme}")
-    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.resize()
     page.driver.execute_script("document.documentElement.classList.remove('dark')")
 
 

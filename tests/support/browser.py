@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from scripts.harness.openwebui import Account
 
 SCREENSHOTS = ARTIFACTS / "screenshots"
+DESKTOP, PHONE = (1280, 900), (390, 844)
+DEVICES = {"desktop": DESKTOP, "phone": PHONE}
+"""Widths and heights in pixels."""
 STEP_SECONDS = 600.0
 ANSWER_SECONDS = 900.0
 
@@ -179,6 +182,22 @@ class Browser:
         path = SCREENSHOTS / f"{name}.png"
         self.driver.save_screenshot(str(path))
         return path
+
+    def screenshots(self, name: str) -> None:
+        """Keep what is seen on each device, as NAME with the device's behind it."""
+        for device, size in DEVICES.items():
+            self.resize(size)
+            self.screenshot(f"{name}-{device}")
+        self.resize()
+
+    def resize(self, size: tuple[int, int] | None = None) -> None:
+        """Show the page in a window of this size in pixels, or in the browser's own."""
+        if size is None:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            return
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < height}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def find(self, by: str, value: str) -> WebElement:
         return self._waiting(STEP_SECONDS).until(expected.visibility_of_element_located((by, value)))
