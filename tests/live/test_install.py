@@ -692,8 +692,8 @@ def test_openrouters_tools_are_switched_on_and_shown(
     page.driver.get(chat)
     page.wait_for_pictures(1)
     page.wait(lambda: "advisor" in page.last_message())
-    for each in page.driver.find_elements(By.XPATH, "//*[contains(text(), 'advisor')]")[-1:]:
-        each.click()
+    for inside in ("advisor", "View Result from"):
+        page.driver.find_elements(By.XPATH, f"//*[contains(text(), '{inside}')]")[-1].click()
     page.screenshot("tools-reloaded")
     page.resize(PHONE)
     page.screenshot("tools-phone")
