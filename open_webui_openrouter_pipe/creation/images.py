@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
-from .speech import PieceRequest
+from .message import PieceRequest, references
 
 PATH: Final = "/images"
 LIST: Final = "/images/models"
@@ -60,7 +60,7 @@ def image_request(
         lines.append(notice("video_other", name="IMAGE_COUNT", asked=str(wish), used=str(count)))
     left = max(0, len(pictures) - _most(able, "input_references", 0))
     if given := pictures[left:]:
-        body["input_references"] = [{"type": "image_url", "image_url": {"url": url}} for url in given]
+        body["input_references"] = references(given)
     if left:
         lines.append(notice("images_omitted", count=left))
     return PieceRequest(body, tuple(lines))

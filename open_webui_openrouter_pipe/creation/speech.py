@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ..responses.values import as_list, as_text
 from ..words.lines import notice
+from .message import PieceRequest
 
 PATH: Final = "/audio/speech"
 SAMPLES_PER_SECOND: Final = 24_000
@@ -21,17 +21,6 @@ SAMPLE_BYTES: Final = 2
 _RATE: Final = re.compile(r"rate=(\d{4,6})")
 _CHANNELS: Final = re.compile(r"channels=([12])\b")
 _SUFFIXES: Final = {"audio/mpeg": "mp3"}
-
-
-@dataclass(frozen=True, slots=True)
-class PieceRequest:
-    """A body, and lines about what of it is not as the user has set it.
-
-    Nobody says what a model can: one that refuses an attempt is asked for less by the next, which costs nothing.
-    """
-
-    body: Mapping[str, Any]
-    lines: tuple[str, ...] = ()
 
 
 def speech_attempts(

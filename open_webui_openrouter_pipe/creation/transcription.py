@@ -12,7 +12,7 @@ from ..conversation.media import AUDIO_TOKENS_PER_SECOND, audio_tokens
 from ..money.prices import Prices
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
-from .speech import PieceRequest
+from .message import PieceRequest
 
 PATH: Final = "/audio/transcriptions"
 _TEXT_TOKENS_PER_SECOND: Final = 5

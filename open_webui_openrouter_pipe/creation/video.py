@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..responses.effects import Usage, read_usage
+from ..responses.effects import Usage
 from ..responses.values import as_count, as_list, as_number, as_object, as_text
 from ..words.lines import notice
-from .message import Wanted
+from .message import Wanted, references, told_usage
 
 PATH: Final = "/videos"
 USUAL_SECONDS: Final = 5
@@ -82,7 +82,7 @@ def _count(value: object) -> int:
 
 def _pictures(pictures: Sequence[str], frames: set[str]) -> Mapping[str, Any]:
     """One picture is the first frame, a second one the last, where the model takes such; all else are references."""
-    parts = [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
+    parts = references(pictures)
     kinds = ["first_frame", "last_frame"][: len(parts)]
     if len(parts) in {1, 2} and frames.issuperset(kinds):
         framed = zip(parts, kinds, strict=True)
@@ -153,7 +153,7 @@ def read_job(wire: Mapping[str, Any]) -> Job:
         addresses,
         max(1, len(addresses), len(as_list(wire.get("unsigned_urls")))),
         as_text(wire.get("error")) or as_text(as_object(wire.get("error")).get("message")),
-        read_usage(usage) if as_number(usage.get("cost")) is not None else None,
+        told_usage(usage),
     )
 
 

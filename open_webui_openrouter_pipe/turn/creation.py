@@ -122,6 +122,13 @@ class CreationRunner(TurnRunner):
         of = self.origin
         return host_file_path(await self.parts.files.store(of.user_id, of.chat_id, of.message_id, file))
 
+    def player(self, tag: str, path: str) -> str:
+        """Return what plays a file in the page, with each tag on a line of its own; elsewhere its path.
+
+        Source: `HTMLToken.svelte` of Open WebUI 0.12, for HTML that Markdown takes for a block.
+        """
+        return f"<{tag}>\n{path}\n</{tag}>" if self.is_in_chat else path
+
     async def show(self, text: str, cost: AnswerCost, answer: Answer) -> None:
         """Answer with a text that is whole."""
         started, delta, finished, end = answer_of(text, f"msg_{self.ports.new_id()}")

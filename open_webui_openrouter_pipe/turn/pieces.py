@@ -16,15 +16,14 @@ from itertools import zip_longest
 from typing import Any, TypeVar
 
 from ..creation import images, speech, transcription
-from ..creation.message import Wanted
-from ..creation.speech import PieceRequest
+from ..creation.message import PieceRequest, Wanted, told_usage
 from ..errors import AttachmentUnavailable, PipeError, ProviderError, RequestRejected
 from ..history.turn import BuiltHistory
 from ..money.audit import Bill
 from ..ports import WAITED, AnswerCost, FileContent, Notice, RequestBody, Sketch
-from ..responses.effects import Usage, read_usage
+from ..responses.effects import Usage
 from ..responses.items import image_type, is_picture, picture_address
-from ..responses.values import as_list, as_number, as_object, decode
+from ..responses.values import as_list, as_object, decode
 from ..words.lines import notice
 from .creation import CreationRunner
 from .recorder import PictureStorage, Recorder
@@ -44,8 +43,7 @@ class _Piece:
 
     def note(self, wire: Mapping[str, Any]) -> None:
         """Note what a response says that it costs."""
-        has_cost = as_number(wire.get("cost")) is not None
-        self.told.append(read_usage(wire) if has_cost else None)
+        self.told.append(told_usage(wire))
 
     @property
     def usage(self) -> Usage:
@@ -145,9 +143,7 @@ class SpeechRunner(PieceRunner):
                 form = used.body["response_format"]
                 path = await self._kept(*speech.playable(made.content, made.media_type, form))
         await self._say_all(used.lines)
-        # the page draws a block of HTML, which begins with a tag that is alone on its line
-        player = f"<audio>\n{path}\n</audio>" if self.is_in_chat else path
-        await self.show(player, self._cost(piece, answer), answer)
+        await self.show(self.player("audio", path), self._cost(piece, answer), answer)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
