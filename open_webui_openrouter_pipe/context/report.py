@@ -352,8 +352,8 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
         if not summary.text:
             yield say("context_summary_missing", **turns)
             continue
-        line = say("context_summary", tokens=summary.tokens, source_tokens=summary.source_tokens, **turns)
-        yield f"**{line}**\n\n" + "\n".join(
+        size = say("context_page_summary_size", tokens=summary.tokens, source_tokens=summary.source_tokens)
+        yield f"**{say('context_page_summary', **turns)}: {size}**\n\n" + "\n".join(
             f"> {plain(each.strip())}  " for each in summary.text.splitlines()
         )
 

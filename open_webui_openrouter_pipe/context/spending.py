@@ -210,7 +210,7 @@ def _summed(by: str, sums: Sums, say: Say, without_name: str = "") -> _Table:
     ]
     if others := sums[MAX_ROWS:]:
         rows.append((_Cell(say("spending_others")), *_cells(_total(spent for _, spent in others), say)))
-    return _Table(f"spending_by_{by}", (f"spending_{by}", *_COLUMNS), rows)
+    return _Table(f"spending_{by}", (f"spending_{by}", *_COLUMNS), rows)
 
 
 def _cells(spent: ChatSpending, say: Say) -> tuple[_Cell, ...]:
@@ -323,7 +323,7 @@ def _plot(days: Mapping[date, ChatSpending], say: Say) -> str:
     first, *_, last = [*days, *days]
     top = say("spending_most", cost=dollars(most))
     return (
-        f'<div class="plot" role="img" aria-label="{say("spending_by_day")}: {top}">{bars}</div>'
+        f'<div class="plot" role="img" aria-label="{say("spending_day")}: {top}">{bars}</div>'
         f'<p class="axis muted"><span>{first}</span><span>{top}</span><span>{last}</span></p>'
     )
 

@@ -231,7 +231,8 @@ class ContextOverflow(ContextBudgetExceeded):
         if changeable and can_help:
             largest = changeable[0]
             name = largest.name.partition(" on ")[0].replace(" ", "_")
-            found = notice("overflow_largest", largest=notice(f"part_{name}"), tokens=largest.tokens)
+            part = notice(f"context_part_{name}" if name in {"tools", "summaries"} else f"part_{name}")
+            found = notice("overflow_largest", largest=part, tokens=largest.tokens)
             name = "earlier_turns" if name in {"summaries", "note"} else name
             reason, self.advice = notice("sentences", first=reason, second=found), notice(f"overflow_{name}")
         super().__init__(notice("sentences", first=reason, second=self.advice), detail=", ".join(listed))

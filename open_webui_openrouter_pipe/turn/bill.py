@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
@@ -667,8 +667,7 @@ class Spending:
                 question = notice("confirm_switch", cost=dollars(cost), cached=dollars(cached_cost), **names)
         if not question and cost > threshold:
             tokens, cached = about(self.sent.usage.input_tokens), about(self.sent.usage.cached_tokens)
-            name = "confirm_cost_cached" if cached else "confirm_cost"
-            question = notice(name, cost=dollars(cost), tokens=tokens, cached=cached)
+            question = notice("confirm_cost", cost=dollars(cost), tokens=tokens, cached=cached)
         if question and not memory.agreed.contains(origin.user_id, self._message):
             await self._agree(ask, dollars(cost), question)
 
@@ -769,6 +768,4 @@ def time_text(when: datetime, now_seconds: float, zone: str) -> str:
     clock = f"{there:%H:%M}" if local is not UTC else f"{there:%H:%M} UTC"
     if there.date() == now.date():
         return clock
-    if there.date() == now.date() + timedelta(days=1):
-        return notice("tomorrow_at", clock=clock)
     return notice("on_day_at", day=there.date(), clock=clock)

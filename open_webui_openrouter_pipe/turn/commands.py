@@ -113,8 +113,7 @@ class CommandRunner:
         """The answer to a command that nothing needs to be read for."""
         match command:
             case SetAim(aim):
-                name = "help_aim_now" if aim == self._aim(_before(conversation)) else "aim_set"
-                return notice(name, aim=aim)
+                return notice("help_aim_now", aim=aim)
             case Misused(name):
                 return notice("command_misused", name=name, usage=notice(f"help_{name}"))
             case Unknown(name, nearest):
@@ -198,8 +197,7 @@ class CommandRunner:
             return notice("compact_failed", reason=notice(f"summary_failure_{failure}") if failure else "")
         before_tokens = wanted.tokens_without_new_summaries if wanted.adds_summaries else before.tokens
         count, tokens = after.summarized_turns, after.tokens
-        name = "compact_done" if tokens < before_tokens else "compact_done_again"
-        line = notice(name, count=count, before=before_tokens, after=tokens)
+        line = notice("compact_done", count=count, before=before_tokens, after=tokens)
         paid = fitter.written.paid
         cost_line = notice("compact_cost", cost=dollars(*paid)) if any(paid) else notice("compact_kept")
         return notice("sentences", first=line, second=cost_line)

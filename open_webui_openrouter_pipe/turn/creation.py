@@ -118,7 +118,7 @@ class CreationRunner(TurnRunner):
     async def keep(self, file: FileContent) -> str:
         """Store a file that was made, once, and return its path at the host. Raises AttachmentUnavailable."""
         if self.parts.files is None:
-            raise AttachmentUnavailable(notice("attachment_storage_failed"))
+            raise AttachmentUnavailable(notice("file_not_stored"))
         of = self.origin
         return host_file_path(await self.parts.files.store(of.user_id, of.chat_id, of.message_id, file))
 

@@ -237,5 +237,5 @@ class PictureStorage:
             reason = error.user_message
         except Exception:  # whatever ails the storage, the picture is paid for and is shown
             log.exception("a picture is not stored")
-            reason = notice("attachment_storage_failed")
+            reason = notice("file_not_stored")
         return received, notice("attachment_not_stored", reason=reason) if inline else None

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from ..conversation.conversation import Conversation, KeptObjects, item_digest
 from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected, SpendingLimitReached
-from ..history.artifacts import MissingArtifact, MissingReason
+from ..history.artifacts import MissingArtifact
 from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.markers import is_fleeting
 from ..history.reading import History, read_history
@@ -57,13 +57,6 @@ from .round import STORE_UNAVAILABLE, Answer, Ports, Round
 
 PROMPT_SECONDS: Final = 5.0
 """How long a request waits for its kept system prompt; then it goes on without."""
-
-_REASON_NOTICES: Final[Mapping[MissingReason, str]] = {
-    "missing": "artifacts_not_found",
-    "unreadable": "artifacts_unreadable",
-    "too_large": "artifacts_too_large",
-}
-"""What stands for a reason among the details; an unavailable store has a line of its own."""
 
 _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
 """Without vowels, so that they make no words."""
@@ -400,12 +393,13 @@ class TurnRunner:
         }
         unavailable = [*reasons.values()].count("unavailable")
         if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
-            await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
+            reason = (notice("summary_failure_database_unavailable"),)
+            await self.channel.put(Notice(notice("artifacts_missing", count=unavailable, details=reason)))
         lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
         new = reported.add(self.origin.user_id, lost)
         if new:
-            counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
-            details = tuple(notice(name, count=count) for name, count in counts)
+            counts = Counter(reasons[ulid] for ulid in new).most_common()
+            details = tuple(notice(f"artifact_{name}", count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
     async def _send(self, built: BuiltHistory, conversation: Conversation, how: Sending) -> Answer:

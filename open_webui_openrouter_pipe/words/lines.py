@@ -53,11 +53,6 @@ class Language:
                     routine.add(name)
         return MappingProxyType(lines), frozenset(routine)
 
-    @cached_property
-    def singular(self) -> frozenset[object]:
-        """The counts that take a singular."""
-        return frozenset(int(count) for count in self.lines["singular"].split(", ") if count.isdigit())
-
     def number(self, value: float, form: str) -> str:
         """Write a number in this form of Python's `format`, with the separators of the language."""
         sample = self.lines["number"]  # 1,234.5
@@ -184,9 +179,7 @@ def find_language(tags: Iterable[str]) -> Language:
 def _write(name: str, values: Mapping[str, object], language: Language) -> str:
     """Fill a template; one that the language lacks is English."""
     source = language if name in language.lines else ENGLISH
-    is_one = values.get("count") in source.singular and f"{name}.one" in source.lines
-    template = source.lines[f"{name}.one" if is_one else name]
-    return _Filler(language).vformat(template, (), values).strip()
+    return _Filler(language).vformat(source.lines[name], (), values).strip()
 
 
 class _Filler(Formatter):

@@ -42,7 +42,7 @@ NAMES = {
     "TOO LARGE": AttachmentUnavailable("the file is larger than 1 MB"),
     "DISK FULL": OSError("disk full"),
     "not stored: the file is larger than 1 MB": not_stored("the file is larger than 1 MB"),
-    "not stored: fault": not_stored(notice("attachment_storage_failed")),
+    "not stored: fault": not_stored(notice("file_not_stored")),
     "not stored: damaged": not_stored(notice("file_damaged")),
     "no picture": notice("attachment_not_a_picture"),
 }

@@ -105,7 +105,7 @@ STREAMED: dict[str, Any] = {
 TABLES = Path(__file__).parent / "turns.txt"
 LINES = {
     "unsaved": notice("answer_not_saved"),
-    "unavailable": notice("artifacts_unavailable", count=1),
+    "unavailable": "Stored items not reloaded: 1 (the database is unavailable).",
     "unreadable": "Stored items not reloaded: 1 (1 encrypted with another key, or damaged).",
 }
 

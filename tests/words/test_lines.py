@@ -79,16 +79,6 @@ def test_no_line_is_unused() -> None:
     assert {name.partition(".")[0] for name in TEMPLATES} <= MENTIONED
 
 
-def test_a_singular_needs_no_other_values_than_its_plural() -> None:
-    """Which of them is taken depends on the count alone."""
-    singulars = [name for name in TEMPLATES if name.endswith(".one")]
-    assert all("count" in placeholders(TEMPLATES[name.removesuffix(".one")]) for name in singulars)
-    assert all(
-        placeholders(TEMPLATES[name]) <= placeholders(TEMPLATES[name.removesuffix(".one")])
-        for name in singulars
-    )
-
-
 def test_waits_and_what_went_well_are_not_important() -> None:
     """By the heads of their sections; what was cut, lost or is not as wanted is important, and so is any other text."""
     routine = (notice("summarizing", tokens=1), notice("place_found"), notice("cost_line", line="$1"))
@@ -105,13 +95,6 @@ def test_what_is_lost_of_the_chat_matters_most() -> None:
     assert [each for each in beginnings if not any(name.startswith(each) for name in TEMPLATES)] == []
 
 
-def test_the_singular_is_used_for_one() -> None:
-    """And only where the line has one."""
-    waits = [notice("wait_seconds", count=count).removeprefix("Please try again in ") for count in (1, 2)]
-    assert waits == ["1 second", "2 seconds"]
-    assert notice("artifacts_too_large", count=1) == "1 over the size limit"
-
-
 def test_administrators_read_their_own_words_where_there_are_some() -> None:
     """And those of everybody where both can do the same."""
     assert for_admins(notice("key_rejected")) == TEMPLATES["key_rejected.admin"] != notice("key_rejected")
@@ -124,7 +107,7 @@ def test_administrators_read_their_own_words_where_there_are_some() -> None:
 
 def test_an_unknown_line_is_an_error() -> None:
     """A name without a template, and a template without its values, fail at once."""
-    for name in ("no such line", "artifacts_unavailable"):
+    for name in ("no such line", "artifacts_missing"):
         with pytest.raises(KeyError):
             notice(name)
 
