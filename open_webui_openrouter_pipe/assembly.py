@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC
@@ -130,7 +130,7 @@ class Assembly:
             tools=ToolRuns(call.tools, worker.places, settings.tool_timeout_seconds) if call.tools else None,
             folded_answers=partial(worker.host.folded_answers, call),
             commands=self._commands(composer, fitter, spending),
-            name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
+            name_chat=(lambda: worker.own.start(named())) if (named := call.name_chat) else None,
         )
         model = self.permitted.model
         is_made = model and model.endpoint not in {"responses", ""}
@@ -181,9 +181,6 @@ class Assembly:
                 yield away
             finally:
                 self.library.held.release()
-
-    def _name_chat(self, name: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self.worker.own.start(name())
 
     async def _show_once(self, line: Notice) -> None:
         """Show a line about asking again; what a request was changed in is told once in a chat."""
@@ -295,14 +292,10 @@ class Assembly:
         if switched.cache_lifetime == "auto" and not call.task and model_family(call.model_id) == ANTHROPIC:
             pauses = await self.worker.host.chat_pauses(call)
             switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
-        if call.in_chat and switched.server_tools.tools:
-            switched = replace(
-                switched, server_tools=replace(switched.server_tools, time_zone=call.time_zone)
-            )
         named = call.user_id, call.chat_id, call.message_id if switched.identity == "trace" else ""
         limit = permitted.payer.limit_dollars, bool(permitted.payer.under)
         asked = call.model_id, call.task, call.in_chat, call.host_search, switched.cache_lifetime
-        of = [*named, *limit, *asked, switched.server_tools.time_zone]
+        of = [*named, *limit, *asked, switched.server_tools.tools and call.time_zone]
         # its tools are those of other chats, too
         kept = keep({"parameters": {**call.parameters, "tools": None}, "of": of})
         alike = keep({"tools": call.parameters.get("tools")}), permitted.settings, model, permitted.offered
@@ -330,8 +323,9 @@ class Assembly:
                 model_id=call.model_id,
             )
             if call.in_chat:
+                tools = replace(switched.server_tools, time_zone=call.time_zone)
                 parameters = with_server_tools(
-                    parameters, switched.server_tools, call.host_search, model=model, model_id=call.model_id
+                    parameters, tools, call.host_search, model=model, model_id=call.model_id
                 )
             if settings.recall_tool and settings.context.may_recall:
                 own_tools = (RECALL_TOOL,)
@@ -341,8 +335,8 @@ class Assembly:
             model_id=call.model_id,
             pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
         )
-        if tools := parameters.get("tools"):
-            parameters = {**parameters, "tools": self.worker.kept.of({"tools": tools})}
+        if given := parameters.get("tools"):
+            parameters = {**parameters, "tools": self.worker.kept.of({"tools": given})}
         if self.permitted.payer.under:  # tools say nothing of it, and take long to read
             parameters = {**parameters, **self._output_limit(compose({**parameters, "tools": None}))}
         return compose(parameters, own_tools=own_tools)

@@ -203,7 +203,10 @@ class OpenRouterClient:
                     for event in stream.take(portion):
                         yield event
                 if stream.whole:
-                    yield self._read_end(bytes(stream.whole))
+                    end = terminal_event(self._read_whole(bytes(stream.whole)))
+                    if end["type"] == "error":
+                        raise self.explain(read_failure(None, end))
+                    yield end
                 for frame in stream.decoder.flush():
                     yield parse_event(frame)
                 if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
@@ -213,13 +216,6 @@ class OpenRouterClient:
                                 pass
         except httpx.HTTPError as error:
             raise self._broken(error, generation_id) from None
-
-    def _read_end(self, whole: bytes) -> dict[str, Any]:
-        """Return what came instead of a stream as the end of one; raises an error as such."""
-        event = terminal_event(self._read_whole(whole))
-        if event["type"] == "error":
-            raise self.explain(read_failure(None, event))
-        return event
 
     def _broken(self, error: httpx.HTTPError, generation_id: str) -> StreamBroken:
         """Return the error of a stream that is silent, or that is lost, which passes."""

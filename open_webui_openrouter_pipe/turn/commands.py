@@ -95,39 +95,27 @@ class CommandRunner:
         await self.channel.put(end)
 
     async def _text(self, command: Command, conversation: Conversation) -> str:
+        """What was asked for; of settings, behind what is wrong with them."""
+        problems = ""
+        if self.problems and isinstance(command, ShowContext | Help):
+            problems = await self.problems()
         match command:
-            case ShowContext() | Help():
-                return await self._with_problems(command, conversation)
-            case ShowCost() | ShowSpending():
-                return await self._spent(command)
+            case ShowContext():
+                text = await self._context(conversation)
+            case Help():
+                text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
+            case ShowCost():
+                text = cost_text(await self.read_cost(), speaker(self.language))
+            case ShowSpending(period):
+                text = await self._spending(period)
             case Compact():
-                return await self._compact(command, conversation)
+                text = await self._compact(command, conversation)
             case Restore():
-                return await self._restore(command, conversation)
+                text = await self._restore(command, conversation)
             case Discard():
-                return await self._discard(command, conversation)
+                text = await self._discard(command, conversation)
             case _:
-                return self._said(command, conversation)
-
-    def _said(self, command: SetAim | Misused | Unknown, conversation: Conversation) -> str:
-        """The answer to a command that nothing needs to be read for."""
-        match command:
-            case SetAim(aim):
-                return notice("help_aim_now", aim=aim)
-            case Misused(name):
-                return notice("command_misused", name=name, usage=notice(f"help_{name}"))
-            case Unknown(name, nearest):
-                return notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
-            case _:
-                assert_never(command)
-
-    async def _with_problems(self, command: ShowContext | Help, conversation: Conversation) -> str:
-        """What was asked for, behind what is wrong with settings."""
-        if isinstance(command, Help):
-            text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
-        else:
-            text = await self._context(conversation)
-        problems = await self.problems() if self.problems else ""
+                text = _said(command)
         return notice("joined", lines=(problems, text), separator="\n\n") if problems else text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
@@ -155,26 +143,23 @@ class CommandRunner:
             page = self.page(report, say) if self.page else ""
             return context_text(report, say, folded=bool(page)), page
 
-        text, page = await asyncio.to_thread(draw)  # a long chat takes longer than the event loop may wait
+        return await self._shown(draw)
+
+    async def _shown(self, draw: Callable[[], tuple[str, str]]) -> str:
+        """Return the text of a report, and show its page; a long one takes longer than the event loop may wait."""
+        text, page = await asyncio.to_thread(draw)
         if page:
             await self.channel.put(Embed(page))
         return text
 
-    async def _spent(self, command: ShowCost | ShowSpending) -> str:
-        """What the chat has cost, or what was spent in a period."""
-        say = speaker(self.language)
-        if isinstance(command, ShowCost):
-            return cost_text(await self.read_cost(), say)
-        report = await self.read_spending(command.period)
+    async def _spending(self, period: str) -> str:
+        report, say = await self.read_spending(period), speaker(self.language)
 
         def draw() -> tuple[str, str]:
             page = spending_page(report, say) if self.page else ""
             return spending_text(report, say, folded=bool(page)), page
 
-        text, page = await asyncio.to_thread(draw)
-        if page:
-            await self.channel.put(Embed(page))
-        return text
+        return await self._shown(draw)
 
     async def _compact(self, command: Compact, conversation: Conversation) -> str:
         fitter, summarizer = self.fitter, self.fitter.summarizer
@@ -240,6 +225,19 @@ class CommandRunner:
         summarizer = self.fitter.summarizer
         count = await summarizer.discard(conversation, command.turns) if summarizer else 0
         return notice("discarded", count=count) if count else notice("discard_nothing")
+
+
+def _said(command: SetAim | Misused | Unknown) -> str:
+    """The answer to a command that nothing needs to be read for."""
+    match command:
+        case SetAim(aim):
+            return notice("help_aim_now", aim=aim)
+        case Misused(name):
+            return notice("command_misused", name=name, usage=notice(f"help_{name}"))
+        case Unknown(name, nearest):
+            return notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
+        case _:
+            assert_never(command)
 
 
 def _before(conversation: Conversation) -> Conversation:
