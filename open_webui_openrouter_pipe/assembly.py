@@ -47,13 +47,12 @@ from .threads import apart
 from .turn.admission import Away
 from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
-from .turn.commands import CommandRunner
+from .turn.commands import CommandRunner, SpendingReader
 from .turn.fit import Fitter, FitTerms
 from .turn.own_tools import RecallTool, ToolRuns
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
-from .turn.spending import SpendingReader
 from .turn.summaries import Hold, Summarizer, SummaryModel, SummaryWriter
 from .words.lines import ENGLISH, listed, notice
 from .worker import Stores, Worker

@@ -28,8 +28,7 @@ from .host.native import ChannelWriter, HostEvent, NativeWriter, PageWriter, sta
 from .host.platform import stored_user_valves
 from .host.switches import CHOSEN, Switch, switched_on
 from .host.tagged_code import TaggedCodeWriter
-from .host.tool_runs import HostToolRunner
-from .host.tool_stops import watch_tools
+from .host.tool_runs import HostToolRunner, watch_tools
 from .host.wording import EventCall, EventEmitter, in_theme, page_question, user_language, worded
 from .money.prices import dollars
 from .ports import Embed, Failed

@@ -53,8 +53,7 @@ from .choice import (
     replace_parts,
     replacement_for,
 )
-from .damage import is_binary, is_damaged
-from .kinds import KIND_LINES, UNKNOWN, media_type_of
+from .kinds import KIND_LINES, UNKNOWN, is_binary, is_damaged, media_type_of
 from .memory import (
     MEGABYTE,
     READING_COPIES,

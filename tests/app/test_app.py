@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.openrouter.request import cache_key
 from open_webui_openrouter_pipe.ports import Failed, Notice
 from open_webui_openrouter_pipe.settings import has_proxy
-from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
+from open_webui_openrouter_pipe.store.tokens import StoredCalibrations
 from tests.app.chat import MODEL, Broken, NewChat, app_on, audit_of, without_catalogue
 from tests.support.waiting import eventually
 
