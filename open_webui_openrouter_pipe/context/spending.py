@@ -19,7 +19,7 @@ from ..money.audit import REPORTED_SUMS, ChatSpending, UsageRow
 from ..money.limits import EPOCH, USER, AccountLimit, Person, next_month
 from ..money.prices import dollars
 from ..words.lines import Say, notice
-from .frame import document, escaped, paragraph, table
+from .page import document, escaped, paragraph, table
 from .report import markdown_row, plain
 
 SHOWN_ROWS: Final = 10

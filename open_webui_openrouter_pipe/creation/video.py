@@ -51,7 +51,7 @@ def video_request(
         aim = size(wish) if wish else usual
         used = min(offered, key=lambda each: (abs(size(each) - aim), size(each)))
         if wish:
-            lines.append(notice("video_other", name=valve.upper(), asked=str(wish), used=str(used)))
+            lines.append(notice("setting_replaced", name=valve.upper(), asked=str(wish), used=str(used)))
         return used
 
     seconds = nearest("supported_durations", "video_seconds", _count, USUAL_SECONDS)
@@ -60,7 +60,7 @@ def video_request(
     sound, wished = row.get("generate_audio"), wishes.get("video_sound")
     has_sound = sound is True and wished != "off"
     if sound is False and wished == "on":
-        lines.append(notice("video_other", name="VIDEO_SOUND", asked="on", used="off"))
+        lines.append(notice("setting_replaced", name="VIDEO_SOUND", asked="on", used="off"))
     body = {
         "model": model_id,
         "prompt": wanted.text,

@@ -32,7 +32,6 @@ from ..errors import (
 )
 from ..ports import Model
 from ..words.lines import listed, notice
-from .advice import default_model, nearest_model
 from .catalog import (
     KEY_PATH,
     MODELS_PATH,
@@ -51,7 +50,15 @@ from .catalog import (
     read_zdr_ids,
     with_gone,
 )
-from .offer import ZDR, OfferSettings, gone_models, is_offered, offered_models
+from .offer import (
+    ZDR,
+    OfferSettings,
+    default_model,
+    gone_models,
+    is_offered,
+    nearest_model,
+    offered_models,
+)
 from .problems import (
     MOST_PROBLEMS,
     NO_CHECKS,

@@ -15,7 +15,7 @@ from functools import partial, reduce
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from ..creation import images, speech, transcription
+from ..creation import images, speech
 from ..creation.message import PieceRequest, Wanted, told_usage
 from ..errors import AttachmentUnavailable, PipeError, ProviderError, RequestRejected
 from ..history.turn import BuiltHistory
@@ -155,17 +155,17 @@ class TranscriptRunner(PieceRunner):
         parts, found, lines = self.parts, list[Mapping[str, Any]](), list[str]()
         if not wanted.recordings:
             raise _missing("recording_needed")
-        cost = transcription.transcript_cost(parts.model.prices, wanted.recordings)
+        cost = speech.transcript_cost(parts.model.prices, wanted.recordings)
         async with self._billed(cost) as piece:
             for recording in wanted.recordings:
-                attempts = transcription.transcript_attempts(self.origin.model, recording, parts.settings)
-                send = partial(parts.service.post, transcription.PATH)
+                attempts = speech.transcript_attempts(self.origin.model, recording, parts.settings)
+                send = partial(parts.service.post, speech.TRANSCRIPTS)
                 made, used = await self._first(attempts, send)
                 piece.note(as_object(made.get("usage")))
                 found.append(made)
                 lines += used.lines
         await self._say_all(lines)
-        await self.show(transcription.written(found), self._cost(piece, answer), answer)
+        await self.show(speech.written(found), self._cost(piece, answer), answer)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -14,7 +14,7 @@ from tests.words.test_languages import FORMS
 
 SPEAKERS = {"notice", "for_admins", "say"}
 """Under these names the two functions that return a line are called."""
-IN_ONE_LANGUAGE = {"context/report.py", "context/page.py", "context/frame.py", "context/spending.py"}
+IN_ONE_LANGUAGE = {"context/report.py", "context/page.py", "context/spending.py"}
 """Where whole texts are put together of lines that a `speaker` has said in the user's language."""
 TEMPLATES = {name: text for name, text in ENGLISH.lines.items() if name not in FORMS}
 NODES = [
