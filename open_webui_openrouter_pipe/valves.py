@@ -184,14 +184,9 @@ def range_of(field: FieldInfo) -> str:
 def takes(model: type[BaseModel], name: str) -> str:
     """Return the line about what a valve takes."""
     field = model.model_fields[name]
-    if choices := get_args(field.annotation):
+    if choices := ("true", "false") if field.annotation is bool else get_args(field.annotation):
         return notice("problem_choices", choices=", ".join(f"`{each}`" for each in choices))
-    kinds = {
-        bool: "switch",
-        int: "whole",
-        float: "number",
-    }
-    if kind := kinds.get(cast("type", field.annotation)):
+    if kind := {int: "whole", float: "number"}.get(cast("type", field.annotation)):
         return notice(f"problem_{kind}", limits=range_of(field), default=f"{field.default:g}")
     found = _EXAMPLE.search(text_of(model, name).help)
     return example(found[1] if found else field.default)

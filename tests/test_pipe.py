@@ -106,7 +106,7 @@ HARDER, FASTER, SEARCHED = (
     for each in SWITCHES
     if each.name == name
 )
-REFUSED = "Settings of yours that only administrators may set have no effect: "
+REFUSED = "Without effect, since only administrators may set it: "
 
 
 @pytest.mark.parametrize(

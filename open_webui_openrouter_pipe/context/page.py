@@ -85,7 +85,7 @@ def _turns(turns: Sequence[ReportedTurn], say: Say) -> str:
     """Draw the turns as a table; of a long chat the earlier ones as another that is to be opened."""
     title = say("context_page_turns")
     if not turns:
-        return f"<h2>{title}</h2>" + paragraph(say("context_page_no_turns"), "muted")
+        return f"<h2>{title}</h2>" + paragraph(say("context_page_no_breaks"), "muted")
     earlier, newest = turns[:-_NEWEST_TURNS], turns[-_NEWEST_TURNS:]
     opened = ""
     if earlier:
@@ -124,7 +124,7 @@ def _summary(summary: ReportedSummary, say: Say) -> str:
         return paragraph(say("context_summary_missing", first=first, last=last), "missing")
     title = say("context_page_summary", first=first, last=last)
     if first == last:
-        title = say("context_page_summary_of_turn", turn=first)
+        title = say("context_break_turn", turn=first)
     size = say("context_page_summary_size", tokens=summary.tokens, source_tokens=summary.source_tokens)
     commands = {name: f"/{name} {first}-{last}" for name in ("restore", "discard")}
     buttons = ""
@@ -134,7 +134,7 @@ def _summary(summary: ReportedSummary, say: Say) -> str:
     return (
         f"<details><summary><b>{title}</b><small>{size}</small></summary>"
         f'<div class="text" dir="auto">{escaped(summary.text)}</div><div class="actions">{buttons}'
-        f"{paragraph(marked(say('context_page_commands', **commands)), 'muted')}</div></details>"
+        f"{paragraph(marked(say('context_hint', **commands)), 'muted')}</div></details>"
     )
 
 

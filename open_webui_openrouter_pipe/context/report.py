@@ -325,8 +325,9 @@ def aim_line(report: ContextReport, say: Say) -> str:
 def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:
     """Return the report as paragraphs and tables, in the words that `say` returns; `folded` beside a page of it."""
     text = "\n\n".join(_paragraphs(report, say))
-    is_whole = all(turn.state == "verbatim" for turn in report.turns)
-    hint = say("context_hint_help" if is_whole else "context_hint")
+    hint = say("context_hint_help")
+    if not all(turn.state == "verbatim" for turn in report.turns):
+        hint = say("context_hint", restore="/restore 3-8", discard="/discard 3-8")
     if not folded:
         return f"{text}\n\n{hint}"
     return f"{hint}\n\n<details>\n<summary>{say('context_as_text')}</summary>\n\n{text}\n\n</details>"
@@ -342,7 +343,7 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
     if report.cost:
         yield " ".join(cost_lines(report.cost, say))
     if report.breaks:
-        lines = [say("context_breaks")]
+        lines = [f"**{say('context_page_breaks')}**"]
         for each in report.breaks:
             where, cause, price = break_cells(each, say)
             lines.append(f"- {where}: {cause}" + (f" ({price})" if each.cost else ""))

@@ -185,7 +185,9 @@ def read_call(
     Raises:
         InvalidHistory: There is no model, or the messages are not a list.
     """
-    messages, model = _messages_and_model(body)
+    messages, model = body.get("messages"), body.get("model")
+    if not isinstance(messages, list) or not isinstance(model, str) or not model:
+        raise InvalidHistory(notice("no_messages"))
     metadata, user = metadata or {}, user or {}
     chosen, asked, features, parameters, variables = (
         as_object(metadata.get(name)) for name in ("model", "user_message", "features", "params", "variables")
@@ -232,15 +234,6 @@ def read_call(
         runs_tagged_code=parameters.get("function_calling") == "legacy"
         and features.get("code_interpreter") is True,
     )
-
-
-def _messages_and_model(body: Mapping[str, Any]) -> tuple[list[Any], str]:
-    messages, model = body.get("messages"), body.get("model")
-    if not isinstance(messages, list):
-        raise InvalidHistory(notice("no_messages"))
-    if not isinstance(model, str) or not model:
-        raise InvalidHistory(notice("no_model"))
-    return messages, model
 
 
 def _builtin_tools(metadata: Mapping[str, Any]) -> frozenset[str]:

@@ -262,11 +262,8 @@ def _read_number(digits: str) -> int:
 def _wait_text(seconds: float) -> str:
     if seconds < 1:
         return notice("wait_over")
-    if seconds < 120:
-        return notice("wait_seconds", count=round(seconds))
-    if seconds < 7200:
-        return notice("wait_minutes", count=round(seconds / 60))
-    return notice("wait_hours", count=round(seconds / 3600))
+    size, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
+    return notice("wait_for", time=f"{seconds / size:.0f} {unit}")
 
 
 def _shortened(text: str, characters: int) -> str:

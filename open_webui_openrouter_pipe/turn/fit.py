@@ -162,7 +162,7 @@ class Fitter:
     async def _report_tools(self, fitted: Plan, notify: Show) -> None:
         """Say once in a chat what it costs that nobody has switched the host's tools off."""
         if (tokens := fitted.optional_tool_tokens) >= NOTABLE_TOOL_TOKENS:
-            lines = {"built-in tools": notice("builtin_tools", tokens=about(tokens))}
+            lines = {"built-in tools": notice("context_builtin_tools", tokens=about(tokens))}
             for line in self.services.memory.new_lines(self.origin.user_id, self.origin.chat_id, lines):
                 await notify(Notice(line))
 

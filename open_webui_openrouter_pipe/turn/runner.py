@@ -285,8 +285,7 @@ class TurnRunner:
             and may_be_reasoning(error, built)
             and self._may_try(error, f"{turn}reasoning")
         ):
-            line = "reasoning_rejected" if isinstance(error, ReasoningRejected) else "asked_without_reasoning"
-            await self.channel.put(Notice(notice(line)))
+            await self.channel.put(Notice(notice("asked_without_reasoning")))
             stripped = await self._build(history, loaded, steady, strip_reasoning=True)
             conversation = await self._with_attachments(stripped)
             thinks = how.thinks and may_think_without(error, built, self.origin.model)
@@ -415,7 +414,7 @@ class TurnRunner:
             ):
                 return answer
             if smaller := await fitter.refit_smaller(conversation, plan, counted):
-                reason = notice("context_shortened" if counted else "asked_shorter")
+                reason = notice("asked_shorter")
                 await self.channel.put(Notice(reason, done=False))
                 report = partial(fitter.report, conversation, smaller, self.channel.put, reason=reason)
                 again = await self._run_round(smaller, built, conversation, how, report)

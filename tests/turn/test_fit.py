@@ -146,7 +146,7 @@ async def test_an_administrator_is_told_once_what_the_tools_take(
             [
                 line
                 for line in screen.lines
-                if line == "Built-in tools: about 7,400 tokens a message. See /context."
+                if line.startswith("Open WebUI's built-in tools take about 7,400 tokens of each request")
             ]
         )
     assert [len(lines) for lines in shown] == told

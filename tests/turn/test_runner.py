@@ -256,7 +256,7 @@ async def test_a_request_that_is_too_long_is_sent_once_more_with_less(*, still: 
     assert len(str(second)) < 0.75 * len(str(first))
     assert (second[-1], len(setup.books.written)) == (first[-1], 2)
     wait, *said = [output for output in outputs if isinstance(output, Notice)]
-    why = notice("context_shortened")
+    why = notice("asked_shorter")
     assert (wait, said[1:]) == (Notice(why, done=False), [] if still else [Notice(why)])
     assert all(re.fullmatch(r"\d+ of .* less\.", line.text) for line in said[:1])
     assert bool(said) is not still

@@ -153,7 +153,7 @@ def test_lines_within_lines_are_in_the_same_language(code: str) -> None:
     details = (notice("artifact_missing", count=2), notice("artifact_too_large", count=3))
     said = in_language(notice("artifacts_missing", count=5, details=details), language)
     assert all(in_language(detail, language) in said for detail in details)
-    wait = notice("wait_seconds", count=20)
+    wait = notice("wait_for", time="20 s")
     error = notice("provider_slow", provider=notice("the_provider", name="Acme"), wait=wait)
     said = in_language(notice("with_reference", line=error, reference="BCDFGH"), language)
     assert in_language(wait, language) in said
