@@ -328,9 +328,12 @@ def context_text(report: ContextReport, say: Say = notice, *, folded: bool = Fal
     hint = say("context_hint_help")
     if not all(turn.state == "verbatim" for turn in report.turns):
         hint = say("context_hint", restore="/restore 3-8", discard="/discard 3-8")
-    if not folded:
-        return f"{text}\n\n{hint}"
-    return f"{hint}\n\n<details>\n<summary>{say('context_as_text')}</summary>\n\n{text}\n\n</details>"
+    return folded_text(hint, text, say) if folded else f"{text}\n\n{hint}"
+
+
+def folded_text(first: str, text: str, say: Say) -> str:
+    """Return a text to be opened beside a page, below a line: behind an answer's mark Open WebUI reads no tag."""
+    return f"{first}\n\n<details>\n<summary>{say('context_as_text')}</summary>\n\n{text}\n\n</details>"
 
 
 def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:

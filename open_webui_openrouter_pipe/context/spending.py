@@ -20,7 +20,7 @@ from ..money.limits import EPOCH, USER, AccountLimit, Person, next_month
 from ..money.prices import dollars
 from ..words.lines import Say, notice
 from .page import document, escaped, paragraph, table
-from .report import markdown_row, plain
+from .report import folded_text, markdown_row, plain
 
 SHOWN_ROWS: Final = 10
 """Of a table that is folded, as in `spending.js`."""
@@ -266,11 +266,7 @@ def spending_text(report: SpendingReport, say: Say = notice, *, folded: bool = F
             rows.append(markdown_row("\u2026", *[""] * (len(listed.columns) - 1)))
         parts += [f"**{say(listed.title)}**", "\n".join(rows)]
     text = "\n\n".join(parts)
-    if not folded:
-        return text
-    # behind the mark that an answer begins with, Open WebUI reads no tag
-    sum_line, label = lines[1], say("context_as_text")
-    return f"{sum_line}\n\n<details>\n<summary>{label}</summary>\n\n{text}\n\n</details>"
+    return folded_text(lines[1], text, say) if folded else text
 
 
 # --- the page -------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from ..ports import (
     CreationService,
     FileContent,
     Files,
-    FilledItems,
     LoadedArtifacts,
     Model,
     Notice,
@@ -93,10 +92,7 @@ class CreationRunner(TurnRunner):
         """
         last, turns = built.turns[-1], zip(built.items, built.turns, strict=True)
         items = [item for item, turn in turns if turn == last]
-        filled = await self.ports.fill(items, [last] * len(items)) if self.ports.fill else FilledItems(items)
-        for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
-            await self.channel.put(Notice(line))
-        wanted = read_wanted(items, filled.items)
+        wanted = read_wanted(items, await self.filled(items, [last] * len(items)))
         return replace(wanted, text=(self.base_user_prompt or wanted.text).strip())
 
     async def say(self, line: str, *, done: bool = True) -> None:

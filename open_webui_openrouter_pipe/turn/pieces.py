@@ -228,11 +228,11 @@ class ImageRunner(PieceRunner):
         """A message without pictures is about those of the latest answer that has some."""
         wanted = await super(ImageRunner, self)._wanted(built)
         drawn = [pair for pair in zip(built.items, built.turns, strict=True) if is_picture(pair[0])]
-        if wanted.pictures or not drawn or not self.ports.fill:
+        if wanted.pictures or not drawn:
             return wanted
         items, turns = zip(*(pair for pair in drawn if pair[1] == drawn[-1][1]), strict=True)
-        filled = await self.ports.fill(items, turns)
-        return replace(wanted, pictures=tuple(filter(None, map(picture_address, filled.items))))
+        filled = await self.filled(items, turns)
+        return replace(wanted, pictures=tuple(filter(None, map(picture_address, filled))))
 
 
 def _required(text: str) -> str:

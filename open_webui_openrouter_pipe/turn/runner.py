@@ -361,23 +361,26 @@ class TurnRunner:
         stored = [each.item for each in loaded.values() if not isinstance(each, MissingArtifact)]
         return await apart((self.messages, stored), build, limit_characters=READING_CHARACTERS)
 
-    async def _with_attachments(self, built: BuiltHistory) -> Conversation:
-        """Put the attachments in place and name the items; what is not sent is named once in each chat."""
-        items: Sequence[Item] = built.items
-        if self.ports.fill is not None:
-            filling = asyncio.ensure_future(self.ports.fill(items, built.turns))
-            try:
-                _, slow = await asyncio.wait({filling}, timeout=self.shown_from_seconds)
-                if slow:
-                    await self.channel.put(Notice(notice("reading_attachments"), done=False))
-                filled = await filling
-            finally:
-                filling.cancel()
+    async def filled(self, items: Sequence[Item], turns: Sequence[int]) -> Sequence[Item]:
+        """Put the attachments in place; what is not sent is named once in each chat."""
+        if self.ports.fill is None:
+            return items
+        filling = asyncio.ensure_future(self.ports.fill(items, turns))
+        try:
+            _, slow = await asyncio.wait({filling}, timeout=self.shown_from_seconds)
             if slow:
-                await self.channel.put(Notice(notice("place_found")))
-            for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
-                await self.channel.put(Notice(line))
-            items = filled.items
+                await self.channel.put(Notice(notice("reading_attachments"), done=False))
+            filled = await filling
+        finally:
+            filling.cancel()
+        if slow:
+            await self.channel.put(Notice(notice("place_found")))
+        for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
+            await self.channel.put(Notice(line))
+        return filled.items
+
+    async def _with_attachments(self, built: BuiltHistory) -> Conversation:
+        items = await self.filled(built.items, built.turns)
         return await apart(items, partial(built.conversation, items), found=item_digest)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
