@@ -84,7 +84,8 @@ class Assembly:
         if call.keeps:
             store, persistence = stores.saved, settings.persistence
         elif call.is_unsaved:
-            store, persistence = stores.unsaved, settings.persistence.of_unsaved
+            # reasoning alone, which no line in the chat's text refers to
+            store, persistence = stores.unsaved, replace(settings.persistence, tools=False, in_memory=True)
         if persistence.reasoning == "disabled":
             # Nobody comes back for that of a call without a page: it goes with the call.
             running = stores.running if call.in_chat else stores.of_one_call()

@@ -157,7 +157,9 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
     trigger_tokens = settings.prune_trigger_ratio * plan.limit_tokens
     if settings.context_strategy == "summarize":
         trigger_tokens = min(trigger_tokens, settings.summary_trigger_ratio * plan.budget.input_tokens)
-    found = (ReportedBreak(_turn_of(position), cause, cost) for position, cause, cost in record.breaks)
+    named = ((each[0].removeprefix("turn "), *each[1:]) for each in record.breaks)
+    # without a number, it stands before all turns
+    found = (ReportedBreak(int(at) if at.isdecimal() else 0, cause, cost) for at, cause, cost in named)
     announced = (ReportedBreak(each.turn + 1, each.reason, None) for each in reversed(plan.prefix_breaks))
     return ContextReport(
         model,
@@ -172,12 +174,6 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
         plan.optional_tool_tokens,
         next((each for each in plan.reductions if each.kind == "tools"), None),
     )
-
-
-def _turn_of(position: str) -> int:
-    """Return the turn in which the audit found a change, 0 where it stands before all turns."""
-    number = position.removeprefix("turn ")
-    return int(number) if number.isdecimal() else 0
 
 
 def _parts(plan: Plan) -> Mapping[PartName, int]:

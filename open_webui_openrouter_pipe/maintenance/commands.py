@@ -243,7 +243,8 @@ def _read_words(text: str) -> MaintenanceCommand:
 def _is_word_of(name: str, word: str) -> bool:
     """Whether the word may stand behind the command."""
     words = {"update": {"", "back"}, "record": {"", "stop"}, "settings": {""}}
-    return word in words[name] or (name == "record" and is_minutes(word))
+    is_minutes = word.isascii() and word.isdecimal() and 1 <= int(word[:4]) <= MAX_MINUTES
+    return word in words[name] or (name == "record" and is_minutes)
 
 
 def settings_report(target: str, changed: Mapping[str, str], problems: Sequence[str]) -> str:
@@ -261,11 +262,6 @@ def settings_report(target: str, changed: Mapping[str, str], problems: Sequence[
         else [ALL_RIGHT]
     )
     return "\n\n".join([*wrong, CHANGED.format(target=target), table])
-
-
-def is_minutes(text: str) -> bool:
-    """Whether it is for how long a recording may last."""
-    return text.isascii() and text.isdecimal() and 1 <= int(text[:4]) <= MAX_MINUTES
 
 
 def recording_report(until: datetime | None, folder: Path, files: Mapping[Path, int]) -> str:

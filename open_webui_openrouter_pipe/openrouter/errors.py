@@ -280,10 +280,6 @@ def _rejected_parameter(failure: Failure) -> str:
     return next((name for name in names if name in OMISSIBLE), "")
 
 
-def _names_effort(failure: Failure) -> bool:
-    return failure.parameter in {"reasoning.effort", "reasoning_effort"}
-
-
 @dataclass(frozen=True, slots=True)
 class Wordings:
     """How a kind of failure is told: by words of machines, and by texts, as the pieces that stand in them in order.
@@ -371,7 +367,12 @@ RULES: Final = (
     Rule(ParameterRejected, "output_too_long"),
     Rule(ContextTooLong, "too_long"),
     Rule(RequestRejected, "history_rejected", remedy="words"),
-    Rule(EffortRejected, "effort_rejected", (400, 422), condition=_names_effort),
+    Rule(
+        EffortRejected,
+        "effort_rejected",
+        (400, 422),
+        condition=lambda failure: failure.parameter in {"reasoning.effort", "reasoning_effort"},
+    ),
     Rule(RequestRejected, "schema_rejected"),
     Rule(
         ParameterRejected,

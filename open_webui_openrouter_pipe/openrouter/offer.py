@@ -146,7 +146,11 @@ def offered_models(
     Only models that answer in a chat with what it shows are offered, and none that keeps data where the filter `zdr` is
     set; `zdr_ids` None says that it is not known which those are.
     """
-    known = {model.id: model for model in models if _is_shown(model)}
+    known = {
+        model.id: model
+        for model in models
+        if model.endpoint and (model.writes or model.draws or model.endpoint != "responses")
+    }
     chosen = [
         model
         for model in known.values()
@@ -162,11 +166,6 @@ def offered_models(
             if _passes(row, offer.filters, zdr_ids) and (model.is_free or FREE not in offer.filters.words):
                 offered.setdefault(model.id, model)
     return tuple(map(_as_shown, sorted(offered.values(), key=_order)))
-
-
-def _is_shown(model: Model) -> bool:
-    """Whether a chat can show what a model answers."""
-    return bool(model.endpoint) and (model.writes or model.draws or model.endpoint != "responses")
 
 
 def gone_models(models: Iterable[Model], offer: OfferSettings) -> tuple[Model, ...]:

@@ -130,7 +130,10 @@ class Draft:
         """Yield it as it is, then with less and less of what may give way, in this order."""
         draft, strategy = self, self.terms.settings.context_strategy
         drops = strategy in EVICTING_STRATEGIES
-        yield from self._with_less_retrieved(drops=drops)
+        yield self
+        if drops and self._has_long_retrieved():
+            retrieved = self.conversation.retrieved
+            yield self._with_retrieved(head_of_retrieved(retrieved, self._head_tokens, self.parts.counter))
         if drops and draft.conversation.retrieved:
             draft = self._with_retrieved(())
             yield draft
@@ -139,12 +142,6 @@ class Draft:
             yield draft
         if strategy in {"summarize", "prune"}:  # a note that does not say what the user wrote
             yield replace(draft, parts=draft.parts.without_record())
-
-    def _with_less_retrieved(self, *, drops: bool) -> Iterator[Draft]:
-        yield self
-        if drops and self._has_long_retrieved():
-            retrieved = self.conversation.retrieved
-            yield self._with_retrieved(head_of_retrieved(retrieved, self._head_tokens, self.parts.counter))
 
     def _with_retrieved(self, entries: tuple[DigestedItem, ...]) -> Draft:
         """What says how the instructions now read stays: without it, the model would go by what they no longer say."""

@@ -58,11 +58,6 @@ class Language:
         sample = self.lines["number"]  # 1,234.5
         return format(value, form).translate({ord(","): sample[1], ord("."): sample[5]})
 
-    def day_of_year(self, value: date) -> str:
-        """Write a day without its year."""
-        month = self.lines["months"].split(", ")[value.month - 1]
-        return self.lines["day"].format(day=value.day, month=month)
-
 
 ENGLISH: Final = Language("en")
 LANGUAGES: Final = MappingProxyType(
@@ -192,7 +187,8 @@ class _Filler(Formatter):
         if isinstance(value, str):
             return in_language(value, self._language)
         if isinstance(value, date):
-            return self._language.day_of_year(value)
+            month = self._language.lines["months"].split(", ")[value.month - 1]
+            return self._language.lines["day"].format(day=value.day, month=month)
         if isinstance(value, Sequence):
             return (format_spec or ", ").join(in_language(each, self._language) for each in value)
         return self._language.number(value, format_spec)
