@@ -10,7 +10,7 @@ from string import Formatter
 
 import pytest
 
-from open_webui_openrouter_pipe.maintenance import commands, pipe, releases, updates
+from open_webui_openrouter_pipe.maintenance import commands, pipe, updates
 from open_webui_openrouter_pipe.money.prices import dollars
 from open_webui_openrouter_pipe.words.lines import (
     ENGLISH,
@@ -81,7 +81,7 @@ def test_nobody_reads_of_a_pipe() -> None:
     assert (said, len(files)) == ([], len(LANGUAGES) + 1)
     reports = [
         text
-        for module in (commands, pipe, releases, updates)
+        for module in (commands, pipe, updates)
         for name, text in vars(module).items()
         if name.isupper() and isinstance(text, str)
     ]
