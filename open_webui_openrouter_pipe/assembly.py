@@ -54,7 +54,7 @@ from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
 from .turn.summaries import Hold, Summarizer, SummaryModel, SummaryWriter
-from .words.lines import ENGLISH, listed, notice
+from .words.lines import ENGLISH, is_line, listed, notice
 from .worker import Stores, Worker
 
 log = logging.getLogger(__name__)
@@ -142,8 +142,7 @@ class Assembly:
         These endpoints take few preferences of providers: where another one protects, nothing is sent.
         """
         from .openrouter.creation import PREFERENCES, Creations
-        from .turn.creation import CreationParts
-        from .turn.pieces import ImageRunner, SpeechRunner, TranscriptRunner
+        from .turn.creation import CreationParts, ImageRunner, SpeechRunner, TranscriptRunner
         from .turn.video import VideoRunner
 
         worker, call, settings = self.worker, self.permitted.call, self.permitted.settings
@@ -494,7 +493,9 @@ async def _attach_documents(
         log.warning("whether the host has their text is not known", exc_info=True)
         silent = ()
     as_excerpts = {
-        file: error for file, error in refused.items() if file.id not in silent and not error.is_unreadable
+        file: error
+        for file, error in refused.items()
+        if file.id not in silent and not is_line(error.user_message, "attachment_binary")
     }
     lines = {
         file.id: notice(

@@ -66,7 +66,7 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
     if call.task and (call.is_moot or (model and not model.writes)):
         return None
     if call.task and worker.memory.declined.contains(call.user_id, call.chat_id):
-        raise SpendingLimitReached(notice("task_of_declined"))
+        raise SpendingLimitReached(notice("answer_stopped"), detail="its chat's message was declined")
     spending, lines = settings.spending, settings.notices
     payer = await worker.spending.admit(
         call.user_id,

@@ -321,7 +321,7 @@ def aim_line(report: ContextReport, say: Say) -> str:
 def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:
     """Return the report as paragraphs and tables, in the words that `say` returns; `folded` beside a page of it."""
     text = "\n\n".join(_paragraphs(report, say))
-    hint = say("context_hint_help")
+    hint = say("help_help")
     if not all(turn.state == "verbatim" for turn in report.turns):
         hint = say("context_hint", restore="/restore 3-8", discard="/discard 3-8")
     return folded_text(hint, text, say) if folded else f"{text}\n\n{hint}"

@@ -209,12 +209,9 @@ def is_confirmation(text: str) -> bool:
 
 
 def read_command(text: str) -> MaintenanceCommand:
-    """Read what was written; everything else is a question for help."""
-    return _read_bills(text) if text.strip("`/ \n").lower().startswith(_ENTER) else _read_words(text)
-
-
-def _read_bills(text: str) -> MaintenanceCommand:
-    """Read lines of the log, whatever stands before their bills."""
+    """Read what was written, or the bills of logged lines, whatever stands before them; all else asks for help."""
+    if not text.strip("`/ \n").lower().startswith(_ENTER):
+        return _read_words(text)
     found = [line[line.find("{") : line.rfind("}") + 1] for line in text.splitlines() if "{" in line]
     now = text.rsplit(maxsplit=1)[-1].lower() == _NOW
     return MaintenanceCommand("enter", "", "bill", now, tuple(map(read_bill, found)))

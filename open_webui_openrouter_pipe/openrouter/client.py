@@ -222,7 +222,7 @@ class OpenRouterClient:
         if isinstance(error, httpx.ReadTimeout):
             broken = StreamBroken(notice("stream_silent", seconds=self._settings.timeout_seconds))
         else:
-            broken = StreamBroken(notice("stream_lost"), detail=redact(repr(error)))
+            broken = StreamBroken(notice("stream_broken"), detail=redact(repr(error)))
             broken.passes = True
         broken.generation_id = generation_id
         return broken
@@ -319,7 +319,7 @@ def _headers(settings: ClientSettings, content: EncodedBody | None, *, is_stream
     """The headers. The site's name and address are decoration: what no header can hold is percent-encoded."""
     key = settings.api_key.strip()
     if not (key.isascii() and key.isprintable()):
-        raise ConfigurationError(notice("unusable_key"))
+        raise ConfigurationError(notice("valve_unusable", name="API_KEY"))
     headers = {
         "Authorization": Secret("Bearer " + key if key else ""),
         "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
@@ -334,4 +334,4 @@ def _headers(settings: ClientSettings, content: EncodedBody | None, *, is_stream
 
 
 def _unusable_address(error: Exception) -> ConfigurationError:
-    return ConfigurationError(notice("unusable_address"), detail=type(error).__name__)
+    return ConfigurationError(notice("valve_unusable", name="BASE_URL"), detail=type(error).__name__)

@@ -141,7 +141,7 @@ def to_error(
     reasons = tuple(redact(reason, api_key=api_key) for reason in failure.reasons)
     failure = replace(failure, **texts, reasons=reasons)
     if failure.origin == "stream":
-        broken = StreamBroken(notice("stream_incomplete"), detail=failure.message)
+        broken = StreamBroken(notice("stream_broken"), detail=failure.message)
         broken.passes = True
         return broken
     wait_seconds = retry_after_seconds if retry_after_seconds is not None else failure.retry_after_seconds

@@ -231,7 +231,7 @@ async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Fa
             return beginning, read_event_failure(event)
         if has_output(event):
             return beginning, None
-    broken = StreamBroken(notice("stream_incomplete"))
+    broken = StreamBroken(notice("stream_broken"))
     broken.passes = True
     raise broken
 

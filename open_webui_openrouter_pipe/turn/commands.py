@@ -119,7 +119,9 @@ class CommandRunner:
             case Restore():
                 text = await self._restore(command, conversation)
             case Discard():
-                text = await self._discard(command, conversation)
+                summarizer = self.fitter.summarizer
+                count = await summarizer.discard(conversation, command.turns) if summarizer else 0
+                text = notice("discarded", count=count) if count else notice("discard_nothing")
             case _:
                 text = _said(command)
         return notice("joined", lines=(problems, text), separator="\n\n") if problems else text
@@ -226,11 +228,6 @@ class CommandRunner:
             notice("restore_no_room", turns=_numbers(left), missing=missing_tokens) if left else "",
         )
         return notice("joined", lines=tuple(filter(None, lines)), separator=" ")
-
-    async def _discard(self, command: Discard, conversation: Conversation) -> str:
-        summarizer = self.fitter.summarizer
-        count = await summarizer.discard(conversation, command.turns) if summarizer else 0
-        return notice("discarded", count=count) if count else notice("discard_nothing")
 
 
 def _said(command: SetAim | Misused | Unknown) -> str:

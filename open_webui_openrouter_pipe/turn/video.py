@@ -76,7 +76,6 @@ class _Running:
         return (self.job and self.job.usage) or (Usage() if has_failed else None)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class VideoRunner(CreationRunner):
     """Answers one call of the host by a video."""
 

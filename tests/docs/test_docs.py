@@ -25,7 +25,7 @@ STATUS_LINES = [
     notice("lacking_shortened", count=6, of=9, tokens=5_800),
     notice("lacking_facts", count=3, tokens=12_000),
     notice("lacking_clipped", count=4),
-    notice("attachments_unread_image", count=1),
+    notice("attachments_not_sent", count=1, reason=notice("attachment_no_image")),
     notice(
         "document_as_excerpts",
         name="minutes.docx",

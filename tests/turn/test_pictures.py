@@ -123,7 +123,7 @@ async def test_an_unfinished_answer_names_no_file(tmp_path: Path, breaks: bool) 
     router = Router([body.removesuffix(NOT_OVER), httpx.ReadError("lost")] if breaks else body)
     ((_, answer),) = (await chat(tmp_path, router, "draw", files=FakeFiles())).turns
     assert answer.pictures == []
-    assert answer.error == notice("stream_lost" if breaks else "stream_incomplete")
+    assert answer.error == notice("stream_broken")
 
 
 class Web:

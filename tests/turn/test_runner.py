@@ -258,7 +258,7 @@ async def test_a_request_that_is_too_long_is_sent_once_more_with_less(*, still: 
     wait, *said = [output for output in outputs if isinstance(output, Notice)]
     why = notice("asked_shorter")
     assert (wait, said[1:]) == (Notice(why, done=False), [] if still else [Notice(why)])
-    assert all(re.fullmatch(r"\d+ of .* less\.", line.text) for line in said[:1])
+    assert all(re.fullmatch(r".*: \d+ of .* less\.", line.text) for line in said[:1])
     assert bool(said) is not still
     assert line(outputs) == ("too long" if still else "")
     assert kinds(outputs)[-1] == ("Failed" if still else "ResponseFinished")

@@ -89,7 +89,7 @@ def test_waits_and_what_went_well_are_not_important() -> None:
 
 def test_what_is_lost_of_the_chat_matters_most() -> None:
     """Then what does not arrive of its files; every name that is given a weight is one of a line."""
-    lines = notice("lacking_clipped", count=1), notice("images_too_many", count=1, limit=1), "Another."
+    lines = notice("lacking_clipped", count=1), notice("images_omitted", count=1), "Another."
     assert [*map(weight, lines)] == [3, 2, 1]
     beginnings = [each for _, names in WEIGHTS for each in names]
     assert [each for each in beginnings if not any(name.startswith(each) for name in TEMPLATES)] == []
