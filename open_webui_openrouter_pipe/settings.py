@@ -159,7 +159,7 @@ def read_settings(
     hidden |= {name for name in tools if name not in allowed}
     off = [notice(f"switch_{each.name}") for each in switched if (each.valve or each.name) in hidden]
     if ignored := (*off, *(name for name in wanted if name in refused.keys() - hidden)):
-        notices = (notice("user_limits_not_followed", names=ignored), *notices)
+        notices = (notice("parameters_omitted", names=ignored), *notices)
     if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
         notices = (notice("reasoning_disabled"), *notices)
     return _by_name(

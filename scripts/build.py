@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from open_webui_openrouter_pipe.maintenance.releases import UPDATE_FILE, signed_text
+from open_webui_openrouter_pipe.maintenance.updates import UPDATE_FILE, signed_text
 from scripts.bundle import builder, verifier
 from scripts.bundle.builder import MAINTENANCE, PIPE, BuildError, Function, Package
 from scripts.paths import DIST, PACKAGE, ROOT, VENV

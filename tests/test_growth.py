@@ -36,7 +36,7 @@ from open_webui_openrouter_pipe.history.parts import take_images
 from open_webui_openrouter_pipe.history.reading import erase_commands, find_commands, read_history
 from open_webui_openrouter_pipe.history.steady import steady_prompt
 from open_webui_openrouter_pipe.host.tagged_code import find_code
-from open_webui_openrouter_pipe.maintenance.cleaning import clean_text
+from open_webui_openrouter_pipe.maintenance.removal import clean_text
 from open_webui_openrouter_pipe.media.download import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.money.prefix import digests_of

@@ -42,7 +42,8 @@ ASSUMED_VIDEO_BYTES_PER_SECOND = 125_000
 ASSUMED_VIDEO_SECONDS = 60
 
 _KINDS = "|".join(kind.modality.capitalize() for kind in PART_KINDS.values())
-_NOTE = re.compile(rf"\[(?:{_KINDS}): [^\n]{{0,400}} (?:no longer shown|not sent: [^\n]{{1,400}})\]")
+NOTE = re.compile(rf"\[(?:{_KINDS}): [^\n]{{0,400}} (?:no longer shown|not sent: [^\n]{{1,400}})\]")
+"""A text that stands for an attachment that is not sent, and counts as one: it may come and go."""
 
 
 def image_size(url: str) -> tuple[int, int] | None:
@@ -52,11 +53,6 @@ def image_size(url: str) -> tuple[int, int] | None:
     if size and 0 < min(size) <= max(size) <= MAX_SIDE_PIXELS and math.prod(size) <= MAX_PIXELS:
         return size
     return None
-
-
-def is_note(text: str) -> bool:
-    """Return whether a text stands for an attachment that is not sent, and counts as one: it may come and go."""
-    return _NOTE.fullmatch(text) is not None
 
 
 def holds_pdf(items: Iterable[Item]) -> bool:

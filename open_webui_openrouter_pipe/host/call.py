@@ -185,7 +185,9 @@ def read_call(
     Raises:
         InvalidHistory: There is no model, or the messages are not a list.
     """
-    messages, model = _messages_and_model(body)
+    messages, model = body.get("messages"), body.get("model")
+    if not isinstance(messages, list) or not isinstance(model, str) or not model:
+        raise InvalidHistory(notice("no_messages"))
     metadata, user = metadata or {}, user or {}
     chosen, asked, features, parameters, variables = (
         as_object(metadata.get(name)) for name in ("model", "user_message", "features", "params", "variables")
@@ -194,7 +196,10 @@ def read_call(
     row_id = model if in_arena else as_text(chosen.get("id")) or model
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
     base_user_prompt = metadata.get("base_user_prompt")
-    builtin_tools = _builtin_tools(metadata)
+    tools = as_object(metadata.get("tools")).items()
+    builtin_tools = frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
+    # `routers/tasks.py` names the chat beside the prompt that quotes it
+    quoted = as_list(as_object(metadata.get("task_body")).get("messages"))
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
@@ -225,32 +230,13 @@ def read_call(
         ask=ask,
         time_zone=as_text(variables.get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
-        is_moot=bool(task) and _is_moot(as_list(as_object(metadata.get("task_body")).get("messages"))),
+        is_moot=bool(task) and (find_commands(quoted).asked is not None or _has_failed(quoted)),
         # `utils/automations.py` and `utils/subagents.py`
         is_internal=bool(metadata.get("automation_id") or metadata.get("internal")),
         # The prompt then asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12.
         runs_tagged_code=parameters.get("function_calling") == "legacy"
         and features.get("code_interpreter") is True,
     )
-
-
-def _messages_and_model(body: Mapping[str, Any]) -> tuple[list[Any], str]:
-    messages, model = body.get("messages"), body.get("model")
-    if not isinstance(messages, list):
-        raise InvalidHistory(notice("no_messages"))
-    if not isinstance(model, str) or not model:
-        raise InvalidHistory(notice("no_model"))
-    return messages, model
-
-
-def _builtin_tools(metadata: Mapping[str, Any]) -> frozenset[str]:
-    tools = as_object(metadata.get("tools")).items()
-    return frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
-
-
-def _is_moot(messages: Sequence[Any]) -> bool:
-    """Whether a chat, which `routers/tasks.py` names beside the prompt that quotes it, ends with nothing to work on."""
-    return find_commands(messages).asked is not None or _has_failed(messages)
 
 
 def _has_failed(messages: Sequence[Any]) -> bool:

@@ -237,7 +237,12 @@ def _create(connection: sa.Connection, table: sa.Table) -> bool:
     try:
         with connection.begin_nested():
             table.create(connection, checkfirst=True)
-            _add_columns(connection, table)
+            name = connection.dialect.identifier_preparer.format_table(table)
+            for column in _lacking(
+                connection, table
+            ):  # those of an earlier version; they are behind the others
+                definition = sa.schema.CreateColumn(table.c[column]).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {definition}")
             for index in table.indexes:
                 index.create(connection, checkfirst=True)
     except (ProgrammingError, OperationalError) as error:
@@ -251,14 +256,6 @@ def _create(connection: sa.Connection, table: sa.Table) -> bool:
         )
         return False
     return True
-
-
-def _add_columns(connection: sa.Connection, table: sa.Table) -> None:
-    """Add the columns that a table of an earlier version lacks; they are behind the others."""
-    name = connection.dialect.identifier_preparer.format_table(table)
-    for column in _lacking(connection, table):
-        definition = sa.schema.CreateColumn(table.c[column]).compile(dialect=connection.dialect)
-        connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {definition}")
 
 
 def _lacking(connection: sa.Connection, table: sa.Table) -> list[str]:

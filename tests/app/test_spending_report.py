@@ -111,13 +111,13 @@ async def test_an_administrator_sees_what_all_have_spent(app: App, standin: Stan
         "The spending limit of the group Students | $0 | $50.00 a month | 0.0%",
     ]
     ada, gone = "$4.50 | 4 | 2,060 | 39.6% | $1.50", "$0.25 | 2 | 1,030 | 39.6% | $0.75"
-    assert table_rows(text, "By user") == [f"Ada *L* | {ada}", f"deleted users | {gone}"]
-    assert table_rows(text, "By group") == [f"Students | {ada}", f"in no group | {gone}"]
-    assert table_rows(text, "By model") == [
+    assert table_rows(text, "User") == [f"Ada *L* | {ada}", f"deleted users | {gone}"]
+    assert table_rows(text, "Group") == [f"Students | {ada}", f"in no group | {gone}"]
+    assert table_rows(text, "Model") == [
         "a/m | $4.75 | 3 | 3,060 | 40.0% | $2.25",
         "b/m | $0 | 3 | 30 | 0.0% | $0",
     ]
-    assert [row[:18] for row in table_rows(text, "By day")] == ["2026-11-28 | $3.75", "2026-11-27 | $1.00"]
+    assert [row[:18] for row in table_rows(text, "Day")] == ["2026-11-28 | $3.75", "2026-11-27 | $1.00"]
     assert "Ada *L*" in page
     assert standin.responses == []
     await app.worker.own.ledger.idle()
@@ -135,7 +135,7 @@ async def test_a_user_sees_their_own_alone(app: App, standin: StandIn) -> None:
         "The spending limit of all users | $4.75 | $500.00 a month",
         "The spending limit of the group Students | $0 | $50.00 a month",
     ]
-    assert "**By user**" not in text
+    assert "**User**" not in text
     assert "gone" not in page
     assert "day,model,requests" in page
     assert "Nothing was spent." in (await asked(chat_of(app, standin, "idle")))[0]
@@ -176,7 +176,7 @@ async def test_days_and_limits_are_those_of_the_time_zone(app: App, standin: Sta
     ):
         text, _ = await asked(chat_of(app, standin, "ada", SPENDING_LIMITS="user: 9/day", TIME_ZONE=zone))
         assert f"time zone {zone if zone != 'Atlantis' else 'UTC'}" in text
-        days = [row.split(" | ")[:2] for row in table_rows(text, "By day")]
+        days = [row.split(" | ")[:2] for row in table_rows(text, "Day")]
         assert days == [[today, "$3.50"], [str(date.fromisoformat(today) - timedelta(days=1)), "$1.00"]]
         assert table_rows(text, "Limits")[0].startswith(f"Your spending limit | {of_limit}")
 

@@ -91,7 +91,7 @@ def test_long_tables_end_with_the_others() -> None:
     people = {str(at): Person(f"User {at}") for at in range(MAX_ROWS + 5)}
     report = report_spending(rows, people, days=DAYS, zone="UTC", of_all=True)
     page = spending_page(report)
-    table = page.partition('aria-label="By user"')[2].partition("</table>")[0]
+    table = page.partition('aria-label="User"')[2].partition("</table>")[0]
     assert table.count("<tr>") == 1 + MAX_ROWS + 1
     assert "all others<td" in table.rpartition("<tr>")[2]
     assert page.count("<button hidden>Show all 201</button>") == 1

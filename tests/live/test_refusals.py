@@ -26,7 +26,7 @@ ROWS: Final[list[dict[str, Any]]] = json.loads(
 )
 REFUSED: Final = [row for row in ROWS if row["kind"] == "reasoning_refused"]
 EXPLAINED, UNEXPLAINED = LINES = (
-    "The provider refused the earlier reasoning; answered without it.",
+    "The provider rejected the request; asked again without reasoning.",
     "The provider rejected the request; asked again without reasoning.",
 )
 

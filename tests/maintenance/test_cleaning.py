@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.history.markers import (
     standalone_markers,
 )
 from open_webui_openrouter_pipe.host.native import NOTICE
-from open_webui_openrouter_pipe.maintenance.cleaning import clean_text, marker_ids, without_markers
+from open_webui_openrouter_pipe.maintenance.removal import clean_text, marker_ids, without_markers
 
 OURS, THEIRS = "01ABCDEFGH0123456789", "01ZZZZZZZZ0123456789"
 

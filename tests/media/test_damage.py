@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.media.damage import is_binary, is_damaged
-from open_webui_openrouter_pipe.media.kinds import UNKNOWN, media_type_of
+from open_webui_openrouter_pipe.media.kinds import UNKNOWN, is_binary, is_damaged, media_type_of
 from tests.media.test_kinds import old_office, package, written_by
 
 WRITTEN = [

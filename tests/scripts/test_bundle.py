@@ -23,7 +23,7 @@ from open_webui_openrouter_pipe.host.model_rows import WRITTEN
 from open_webui_openrouter_pipe.host.switches import AUTHOR, SWITCHES
 from open_webui_openrouter_pipe.maintenance import pipe as maintenance
 from open_webui_openrouter_pipe.maintenance import shortcuts
-from open_webui_openrouter_pipe.maintenance.releases import check_file, check_signature, read_release
+from open_webui_openrouter_pipe.maintenance.updates import check_file, check_signature, read_release
 from scripts import build
 from scripts.bundle import builder, loader, verifier
 from scripts.bundle.builder import REWRITTEN_BY_HOST, BuildError, Package, pack, readable
