@@ -103,9 +103,9 @@ def _fields() -> frozenset[str]:
 
 
 def _known(value: Any) -> Any:
-    """A value without fields that nobody knows: what a provider adds goes back as it came."""
+    """A value without fields that nobody knows, and formats of reasoning: what a provider adds goes back as it came."""
     if isinstance(value, dict):
-        return {name: _known(each) for name, each in value.items() if name in _fields()}
+        return {name: _known(each) for name, each in value.items() if name in _fields() - {"format"}}
     return [_known(each) for each in value] if isinstance(value, list) else value
 
 
