@@ -132,7 +132,7 @@ def read_artifacts(value: Any) -> Artifacts:
         if "item" in stored and "type" not in stored
         else stored
         for ulid, stored in value.items()
-        if isinstance(stored, dict)
+        if as_object(stored)
     }
 
 

@@ -1,7 +1,7 @@
 """Tries damaged inputs at all borders for some time: `python -m tests.fuzz --seconds 480 --seed 1`.
 
-Each seed has cases of its own. A finding is printed with the command that repeats it; it is mended with a test beside
-the code, and its number kept in `tests/data/fuzz/found.txt`.
+Each seed has cases of its own. A finding is printed with the command that repeats it; what was mended
+stands in `FOUND` of `test_fuzz.py`.
 """
 
 from __future__ import annotations
@@ -55,12 +55,14 @@ def main() -> int:
                 found += 1
                 if place not in seen:
                     seen.add(place)
-                    print(f"{place}\n  python -m tests.fuzz --case {border} {number}\n  {error!s:.300}", flush=True)
+                    again = f"python -m tests.fuzz --case {border} {number}"
+                    print(f"{place}\n  {again}\n  {error!s:.300}", flush=True)  # noqa: T201
             finally:
                 signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             tried[border] += 1
             slowest[border] = max(slowest[border], int(1000 * (time.process_time() - began)))
-    print(f"{sum(tried.values())} cases, {found} findings at {len(seen)} places; milliseconds of the slowest: {dict(slowest)}")
+    found_at = f"{found} findings at {len(seen)} places"
+    print(f"{sum(tried.values())} cases, {found_at}; milliseconds of the slowest: {dict(slowest)}")  # noqa: T201
     return int(bool(found))
 
 

@@ -38,6 +38,8 @@ from open_webui_openrouter_pipe.errors import (
     UpdateRefused,
 )
 from open_webui_openrouter_pipe.history.artifacts import normalize_persisted_item
+from open_webui_openrouter_pipe.host.call import read_call
+from open_webui_openrouter_pipe.host.documents import without_excerpts
 from open_webui_openrouter_pipe.host.model_rows import model_fields
 from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.maintenance import commands, releases
@@ -47,23 +49,48 @@ from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
 from open_webui_openrouter_pipe.openrouter.errors import retry_after, to_error
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, offered_models
-from open_webui_openrouter_pipe.replay.exports import chat_state, read_artifacts, read_export
-from open_webui_openrouter_pipe.replay.exports import transform_messages_to_input
+from open_webui_openrouter_pipe.openrouter.request import Composer
+from open_webui_openrouter_pipe.openrouter.wire import encode_body
+from open_webui_openrouter_pipe.replay.exports import (
+    chat_state,
+    read_artifacts,
+    read_export,
+    transform_messages_to_input,
+)
 from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.responses.effects import Decoder, ItemFinished, ResponseFinished, parse_event
 from open_webui_openrouter_pipe.responses.failure import read_failure
+from open_webui_openrouter_pipe.responses.values import as_list, as_object, as_text
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.artifacts import unseal
 from open_webui_openrouter_pipe.store.cache import decode_row, encode_row
 from open_webui_openrouter_pipe.store.schema import SummaryRow
-from open_webui_openrouter_pipe.store.sealing import UNSEALED, ItemTooLarge, encode_item, open_text, seal_row, seal_text
-from open_webui_openrouter_pipe.store.sealing import unpack
+from open_webui_openrouter_pipe.store.sealing import (
+    UNSEALED,
+    ItemTooLarge,
+    encode_item,
+    open_text,
+    seal_row,
+    seal_text,
+    unpack,
+)
 from open_webui_openrouter_pipe.valves import HostValves, StoredUserValves
 from scripts.paths import ROOT
 from scripts.standin import sdk_schema
 from tests.fuzz import mutation
-from tests.history.builders import assert_valid, assistant, build, mark, reasoning, tool, tool_call, ulid, user
+from tests.history.builders import (
+    OPENAI,
+    assert_valid,
+    assistant,
+    build,
+    mark,
+    reasoning,
+    tool,
+    tool_call,
+    user,
+)
 from tests.media.test_addresses import HOSTILE, words
+from tests.openrouter.test_fields import LOOK, MODEL
 from tests.responses.test_reducer import check_laws
 from tests.store.contract import KEYRING, artifact, row
 from tests.support import context_reports, spending_reports
@@ -97,7 +124,9 @@ def _writable(value: Any) -> None:
 @cache
 def _fields() -> frozenset[str]:
     """The names of all fields of items and their parts that the service knows."""
-    schemas = [model.model_json_schema() for models in sdk_schema._input_classes().values() for model in models]
+    schemas = [
+        model.model_json_schema() for models in sdk_schema._input_classes().values() for model in models
+    ]
     parts = [part for schema in schemas for part in (schema, *schema.get("$defs", {}).values())]
     return frozenset(name for part in parts for name in part.get("properties", ()))
 
@@ -124,7 +153,7 @@ def stream(dice: Random) -> None:
     if dice.random() < 0.5:
         decoder = Decoder()
         events = [json.loads(frame) for frame in (*decoder.feed(sent), *decoder.flush())]
-        sent = frames(*cast("list[dict[str, Any]]", [each for each in mutation.value(dice, events) if isinstance(each, dict)]))
+        sent = frames(*filter(as_object, as_list(mutation.value(dice, events))))
     else:
         sent = mutation.data(dice, sent)
     decoder, found = Decoder(), list[dict[str, Any]]()
@@ -146,7 +175,9 @@ def stream(dice: Random) -> None:
         if isinstance(effect, ItemFinished) and (item := normalize_persisted_item(effect.item))
     }
     _writable(list(kept.values()))
-    output = shown[-1].get("response", {}).get("output") if isinstance(effects[-1], ResponseFinished) else None
+    output = (
+        shown[-1].get("response", {}).get("output") if isinstance(effects[-1], ResponseFinished) else None
+    )
     answer = {**assistant(mark(*kept)), "output": output or []}
     _sent([user("q"), answer, user("again")], kept)
 
@@ -164,7 +195,10 @@ def _check_links(value: Any) -> None:
 def failure(dice: Random) -> None:
     """What users read is text, and has no key; a wait is a number."""
     recorded = dice.choice(_json("openrouter/errors.json")[0])
-    body = mutation.value(dice, recorded.get("body") or {"error": {"message": recorded.get("message"), "metadata": {"raw": "x"}}})
+    body = mutation.value(
+        dice,
+        recorded.get("body") or {"error": {"message": recorded.get("message"), "metadata": {"raw": "x"}}},
+    )
     given: Any = body
     if dice.random() < 0.5:
         given = mutation.text(dice, json.dumps(body))
@@ -173,7 +207,9 @@ def failure(dice: Random) -> None:
     headers = {dice.choice(("retry-after", "retry-after-ms", "x-ratelimit-reset")): _header(dice)}
     wait = retry_after(headers, now=NOW)
     assert wait is None or wait >= 0
-    error = to_error(read_failure(dice.choice((None, 200, 400, 429, 502)), given), retry_after_seconds=wait, api_key=KEY)
+    error = to_error(
+        read_failure(dice.choice((None, 200, 400, 429, 502)), given), retry_after_seconds=wait, api_key=KEY
+    )
     _writable([error.user_message, str(error.detail)])
     assert KEY not in f"{error.user_message} {error.detail}"
 
@@ -192,7 +228,7 @@ def catalogue(dice: Random) -> None:
         fields = model_fields(model, {})
         described = str(fields.get("description", ""))
         assert not re.search(r"<[a-z/!]|!\[", described, re.IGNORECASE)
-        assert str(fields["profile_image_url"]).startswith(("data:image/png;base64,", "")) 
+        assert str(fields["profile_image_url"]).startswith(("data:image/png;base64,", ""))
 
 
 # --- the host and its users: chats, pages, commands, valves --------------------------------------------------
@@ -206,7 +242,14 @@ _CHATS: Final = (
     [user("q"), assistant(f"{mark(1)}\nanswer\n{mark(2)}"), user("again")],
     [user("q"), assistant(f"before\n{_BLOCK}\nafter"), user(f"> {_BLOCK}")],
     [user("q"), assistant(f"<think>hm</think>\n```\n{mark(1)}```\n`{mark(2)}`"), user("again")],
-    [user([{"type": "text", "text": "q"}, {"type": "image_url", "image_url": {"url": "https://x.org/a.png"}}])],
+    [
+        user(
+            [
+                {"type": "text", "text": "q"},
+                {"type": "image_url", "image_url": {"url": "https://x.org/a.png"}},
+            ]
+        )
+    ],
     [user("q"), assistant("a", tool_call("c1")), tool("c1", "out"), assistant("b"), user("again")],
 )
 
@@ -218,7 +261,10 @@ def chat(dice: Random) -> None:
         texts = [each for each in messages if isinstance(each, dict) and isinstance(each.get("content"), str)]
         for each in texts:
             each["content"] = mutation.text(dice, each["content"])
-    _sent(messages, {1: reasoning("rs_1"), 2: {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}})
+    _sent(
+        messages,
+        {1: reasoning("rs_1"), 2: {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}},
+    )
 
 
 @cache
@@ -236,12 +282,79 @@ def _sent(messages: Any, artifacts: Mapping[int, Any]) -> None:
     except InvalidHistory:
         return
     _check_input(built.items)
-    structured = json.dumps([each for each in messages if isinstance(each, dict) and each.get("role") != "user"])
+    structured = json.dumps(
+        [each for each in messages if isinstance(each, dict) and each.get("role") != "user"]
+    )
     calls = [item for item in built.items if item["type"] == "function_call"]
     own = {cast("Any", item).get("call_id") for item in artifacts.values()}
     for call in calls:
         named = cast("Any", call)["call_id"]
-        assert named in own or json.dumps(named)[1:-1] in structured or named.startswith("call_") or "_" in named
+        assert (
+            named in own or json.dumps(named)[1:-1] in structured or named.startswith("call_") or "_" in named
+        )
+
+
+_METADATA: Final = {
+    "chat_id": "c",
+    "message_id": "m",
+    "user_message_id": "u",
+    "base_system_prompt": "",
+    "base_user_prompt": "q",
+    "features": {"web_search": True, "voice": False},
+    "params": {"function_calling": "native", "model_controls": {}},
+    "tools": {"search_web": {"type": "builtin", "spec": {}}},
+    "variables": {"{{CURRENT_TIMEZONE}}": "Europe/Berlin"},
+    "files": [
+        {"type": "file", "id": "f", "name": "a.pdf", "file": {"meta": {"size": 5, "content_type": "x/y"}}}
+    ],
+    "sources": [
+        {"source": {"id": "f", "type": "file"}, "document": ["text"], "metadata": [{"name": "a.pdf"}]}
+    ],
+    "user_message": {"content": "q", "files": [{"type": "file", "id": "f"}]},
+    "chat_context": {"params": {}},
+    "model": {
+        "id": "p.openai/gpt-5",
+        "owned_by": "openai",
+        "info": {"meta": {"knowledge": [{"type": "file"}]}},
+    },
+}
+_PARAMETERS: Final = {
+    "temperature": 0.5,
+    "top_p": 1,
+    "max_tokens": 5,
+    "seed": 1,
+    "stop": ["a"],
+    "user": "x",
+    "reasoning_effort": "high",
+    "metadata": {"a": "b"},
+    "logit_bias": {"5": 1},
+    "tool_choice": {"type": "function", "function": {"name": "look"}},
+    "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
+    "tools": [LOOK, {"type": "openrouter:web_search"}],
+    "provider": {"order": ["a"], "max_price": {"prompt": 1}},
+    "plugins": [{"id": "web"}],
+    "include": ["reasoning.encrypted_content"],
+    "verbosity": "low",
+    "models": ["a/b"],
+}
+
+
+def call(dice: Random) -> None:
+    """A call of any shape is read, whose it is too; what its parameters become is JSON."""
+    body = {"model": "p.openai/gpt-5", "messages": dice.choice(_CHATS), "stream": True, **_PARAMETERS}
+    user_of = {"id": "ada", "role": "user"}
+    given, metadata, user_of = (as_object(mutation.value(dice, each)) for each in (body, _METADATA, user_of))
+    with suppress(InvalidHistory):
+        read = read_call(given, user=user_of, metadata=metadata, task=dice.choice((None, "title_generation")))
+        assert (read.user_id, read.is_admin) == (as_text(user_of.get("id")), user_of.get("role") == "admin")
+        _ = read.origin, read.continued_text, read.command, read.keeps, read.is_unsaved
+        if isinstance(read.messages, list):
+            without_excerpts(read, {"f"})
+        composer = Composer(read.parameters, model=dice.choice((None, MODEL)), model_id=OPENAI)
+        sent = asyncio.run(encode_body(composer.build([]).body))
+        written = b"".join(sent.write())
+        assert len(written) == sent.length_bytes
+        _writable(json.loads(written))
 
 
 def tool_output(dice: Random) -> None:
@@ -270,7 +383,9 @@ class _Elements(HTMLParser):
 def page(dice: Random) -> None:
     """Whatever users and models are called, a page has the same elements, and a file no formula."""
     called = mutation.text(dice, dice.choice((context_reports.HOSTILE_TEXT, *mutation.TEXTS)))
-    plain = replace(context_reports.SMALL, summaries=[replace(each, text="x") for each in context_reports.SMALL.summaries])
+    plain = replace(
+        context_reports.SMALL, summaries=[replace(each, text="x") for each in context_reports.SMALL.summaries]
+    )
     named = replace(plain, model=called, turns=[replace(each, text=called) for each in plain.turns])
     named = replace(named, summaries=[replace(each, text=called or "x") for each in plain.summaries])
     drawn = context_page(named)
@@ -279,7 +394,9 @@ def page(dice: Random) -> None:
     context_text(named).encode("utf-8", "surrogatepass")
     report = spending_reports.HOSTILE
     people = [(called, spent) for _, spent in report.users]
-    told = replace(report, users=people, rows=[each._replace(user=called, model=called) for each in report.rows])
+    told = replace(
+        report, users=people, rows=[each._replace(user=called, model=called) for each in report.rows]
+    )
     assert _Elements(spending_page(told)).found == _Elements(spending_page(report)).found
     spending_text(told).encode("utf-8", "surrogatepass")
     for cell in re.findall(r'(?:^|,)"?([=+@\t-])', spending_file(told).partition("\n")[2], re.MULTILINE):
@@ -289,7 +406,14 @@ def page(dice: Random) -> None:
 def command(dice: Random) -> None:
     """Every text is a command or none, to users and to administrators."""
     known = (
-        *("/restore 3-8, 12", "/spending 2026-10", "/discard", "/aim thrifty", "/compact keep the names", "/help"),
+        *(
+            "/restore 3-8, 12",
+            "/spending 2026-10",
+            "/discard",
+            "/aim thrifty",
+            "/compact keep the names",
+            "/help",
+        ),
         *("record 60 now", "move connection openai now", "forget user ada", "update back", "`install`"),
         'enter bill\nbill not written: {"id":"01KBX","user_id":"ada","cost":0.0047}\nnow',
     )
@@ -300,10 +424,16 @@ def command(dice: Random) -> None:
 
 
 _VALVES: Final = {
-    **{"SPENDING_LIMITS": "user: 2/day 20/month; group Staff: 5/day", "MODELS": "openai/*, !*mini", "ZDR": True},
-    **{"MODEL_FILTERS": "tools, context>=32k, price<=1", "NEW_MODEL_ACCESS": "private", "API_KEY": KEY},
-    **{"ADVANCED": '{"VARIANTS": "openai/*:online", "TIME_ZONE": "Europe/Berlin", "DOWNLOAD_HOSTS": "files.local"}'},
-    **{"ARTIFACT_ENCRYPTION_KEY": "one, two", "BASE_URL": "https://openrouter.ai/api/v1", "USER_CONTROLS": "ZDR"},
+    "SPENDING_LIMITS": "user: 2/day 20/month; group Staff: 5/day",
+    "MODELS": "openai/*, !*mini",
+    "ZDR": True,
+    "MODEL_FILTERS": "tools, context>=32k, price<=1",
+    "NEW_MODEL_ACCESS": "private",
+    "API_KEY": KEY,
+    "ADVANCED": '{"VARIANTS": "openai/*:online", "TIME_ZONE": "Europe/Berlin", "DOWNLOAD_HOSTS": "files.local"}',
+    "ARTIFACT_ENCRYPTION_KEY": "one, two",
+    "BASE_URL": "https://openrouter.ai/api/v1",
+    "USER_CONTROLS": "ZDR",
 }
 _OWN: Final = {"REASONING_EFFORT": "high", "IMAGE_COUNT": 2, "SPEECH_SPEED": 1.5, "ZDR": True}
 
@@ -316,8 +446,9 @@ def valves(dice: Random) -> None:
     settings = read_settings(read, mine, user_id="ada")
     elsewhere = {name: each for name, each in {**own, **stored}.items() if name != "API_KEY"}
     assert KEY in str(elsewhere) or KEY not in f"{read!r} {mine!r} {settings!r}"
-    limits = stored.get("SPENDING_LIMITS", "")
-    assert settings.refusal or settings.spending.limits or not limits or not isinstance(limits, str) or not limits.strip()
+    said, limits = stored.get("SPENDING_LIMITS"), settings.spending.limits
+    if said is not None and re.search(r"\w", str(said)):
+        assert settings.refusal or limits.limits or limits.unreadable
 
 
 # --- addresses and files ---------------------------------------------------------------------------------------
@@ -325,7 +456,11 @@ def valves(dice: Random) -> None:
 
 def address(dice: Random) -> None:
     """What may be asked is a host that two other readers read alike, and no address that is not public."""
-    seeds = (*HOSTILE, *(f"https://{each}/a?b" for each in words("Public") if ":" not in each), "https://files.example.com/a b")
+    seeds = (
+        *HOSTILE,
+        *(f"https://{each}/a?b" for each in words("Public") if ":" not in each),
+        "https://files.example.com/a b",
+    )
     url = mutation.text(dice, dice.choice(seeds))
     _file_name(mutation.text(dice, "attachment; filename*=UTF-8''a%20b.txt; filename=\"a.txt\""), url)
     try:
@@ -343,15 +478,38 @@ def address(dice: Random) -> None:
 
 
 _KINDS: Final = (
-    *(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\6\0\0\0\x1f\x15\xc4\x89", b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff!"),
-    *(b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0\xff\xd9", b"RIFF\x24\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\1\0\0\1\0\0"),
-    *(b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x44\xac\0\0\x88\x58\1\0\2\0\x10\0data\0\0\0\0", b"%PDF-1.4\n%%EOF"),
-    *(b"PK\3\4" + bytes(26) + b"[Content_Types].xmlPK\1\2" + bytes(42) + b"word/PK\5\6" + bytes(18), b"ID3\4" + bytes(20)),
-    *(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(80), b"\x1aE\xdf\xa3webmA_OPUS", b"\0\0\0\x18ftypmp42" + bytes(20)),
-    *(b"<?xml version='1.0'?><!-- x --><svg onload='x'/>", b"\xff\xfe<\0s\0v\0g\0", b"plain text", b"\xff\xfb\x90\0" * 9),
-    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Count 3/Kids[]>>endobj\n"
-    b"xref\n0 3\n0000000000 65535 f \n0000000009 00000 n \n0000000054 00000 n \ntrailer<</Size 3/Root 1 0 R>>\n"
-    b"startxref\n99\n%%EOF",
+    *(
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\6\0\0\0\x1f\x15\xc4\x89",
+        b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff!",
+    ),
+    *(
+        b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0\xff\xd9",
+        b"RIFF\x24\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\1\0\0\1\0\0",
+    ),
+    *(
+        b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x44\xac\0\0\x88\x58\1\0\2\0\x10\0data\0\0\0\0",
+        b"%PDF-1.4\n%%EOF",
+    ),
+    *(
+        b"PK\3\4" + bytes(26) + b"[Content_Types].xmlPK\1\2" + bytes(42) + b"word/PK\5\6" + bytes(18),
+        b"ID3\4" + bytes(20),
+    ),
+    *(
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(80),
+        b"\x1aE\xdf\xa3webmA_OPUS",
+        b"\0\0\0\x18ftypmp42" + bytes(20),
+    ),
+    *(
+        b"<?xml version='1.0'?><!-- x --><svg onload='x'/>",
+        b"\xff\xfe<\0s\0v\0g\0",
+        b"plain text",
+        b"\xff\xfb\x90\0" * 9,
+    ),
+    (
+        b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Count 3/Kids[]>>endobj\n"
+        b"xref\n0 3\n0000000000 65535 f \n0000000009 00000 n \n0000000054 00000 n \ntrailer<</Size 3/Root 1 0 R>>\n"
+        b"startxref\n99\n%%EOF"
+    ),
 )
 
 
@@ -372,7 +530,9 @@ def file(dice: Random) -> None:
 
 _ROW: Final = row(1, text="visible" * 2_000)
 _SUMMARY: Final = seal_row(
-    SummaryRow("ada", "aa", "bb", 2, "chat-1", "openai/gpt-5", *UNSEALED, source_tokens=9, created=1, last_used=1),
+    SummaryRow(
+        "ada", "aa", "bb", 2, "chat-1", "openai/gpt-5", *UNSEALED, source_tokens=9, created=1, last_used=1
+    ),
     encode_item({"prose": "they agreed"}),
     KEYRING,
     limit_bytes=LIMIT_BYTES,
@@ -386,7 +546,9 @@ def sealed(dice: Random) -> None:
     chosen = cast("Any", dice.choice(_ROWS))
     name = dice.choice([*chosen._fields, "payload", "payload"])
     before = getattr(chosen, name)
-    after: Any = mutation.data(dice, before) if isinstance(before, bytes) else mutation.value(dice, {"column": before})
+    after: Any = (
+        mutation.data(dice, before) if isinstance(before, bytes) else mutation.value(dice, {"column": before})
+    )
     after = after.get("column") if isinstance(after, dict) else after
     if type(after) is not type(before):
         return  # a database's columns have types
@@ -403,10 +565,16 @@ def sealed(dice: Random) -> None:
     if found is not None:
         assert (found.user_id, found.id) == ("ada", _ROW.id)
         with suppress(SealBroken, ItemTooLarge):
-            assert unseal(found, KEYRING, limit_bytes=LIMIT_BYTES)[0].item == artifact(1, {"type": "reasoning", "text": "visible" * 2_000}).item
+            assert (
+                unseal(found, KEYRING, limit_bytes=LIMIT_BYTES)[0].item
+                == artifact(1, {"type": "reasoning", "text": "visible" * 2_000}).item
+            )
     with suppress(SealBroken):
         text = mutation.text(dice, _OWNED)
-        assert open_text(text, "secret", purpose="own API key", owner=dice.choice(("ada", "bob"))) in {KEY, ""}
+        assert open_text(text, "secret", purpose="own API key", owner=dice.choice(("ada", "bob"))) in {
+            KEY,
+            "",
+        }
 
 
 def export(dice: Random) -> None:
@@ -424,7 +592,9 @@ def export(dice: Random) -> None:
         for each in read_export(exported):
             with suppress(InvalidHistory):
                 state = chat_state(each, dice.choice((None, "1", "2", "x")))
-                built = asyncio.run(transform_messages_to_input(list(state.messages), artifact_loader=artifacts))
+                built = asyncio.run(
+                    transform_messages_to_input(list(state.messages), artifact_loader=artifacts)
+                )
                 _check_input(built.items)
 
 
@@ -451,7 +621,22 @@ def release(dice: Random) -> None:
 
 BORDERS: Final[Mapping[str, Callable[[Random], None]]] = {
     each.__name__: each
-    for each in (stream, failure, catalogue, chat, tool_output, page, command, valves, address, file, sealed, export, release)
+    for each in (
+        stream,
+        failure,
+        catalogue,
+        chat,
+        call,
+        tool_output,
+        page,
+        command,
+        valves,
+        address,
+        file,
+        sealed,
+        export,
+        release,
+    )
 }
 
 

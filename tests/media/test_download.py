@@ -315,7 +315,8 @@ async def test_limits_and_failures(
 
 
 @pytest.mark.parametrize(
-    ("length", "reserved_bytes"), [(b"Content-Length: 5\r\n", 5), (b"", 1000), (CHUNKED + b"Content-Length: 1\r\n", 1000)]
+    ("length", "reserved_bytes"),
+    [(b"Content-Length: 5\r\n", 5), (b"", 1000), (CHUNKED + b"Content-Length: 1\r\n", 1000)],
 )
 async def test_there_is_room_for_what_may_come(
     internet: LocalInternet, length: bytes, reserved_bytes: int
