@@ -1,8 +1,7 @@
 """Whether a file that begins as it should can be opened at all. Blocks; called once for a file, beside the event loop.
 
 Only what no reader opens counts as damaged: a PDF without an end, an archive without a directory, an image whose parts
-do not reach its end. Nothing is mended, and no image is drawn, which would take many times its size in memory. Without
-pypdf, which the host brings along, less is found.
+do not reach its end. Nothing is mended, and no image is drawn, which would take many times its size in memory.
 
 Sources: the PNG specification (chunks), ITU T.81 (JPEG's markers), GIF89a, Google's "WebP Container Specification".
 """
@@ -13,11 +12,9 @@ import io
 import re
 import zipfile
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import Final
 from zlib import crc32
 
-from ..conversation.media import count_pdf_pages
 from .kinds import UNKNOWN
 
 _PDF_END_BYTES: Final = 1024
@@ -25,6 +22,7 @@ _PDF_END_BYTES: Final = 1024
 _BINARY_BYTES: Final = 64 * 1024
 _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0"
 """Begins files of old office programs, of which the host reads more than is known here."""
+_PDF_END: Final = re.compile(rb"startxref\s+(\d+)\s+%%EOF")
 _JPEG_SEGMENT: Final = re.compile(rb"\xff+([\x01-\xfe])(..)", re.DOTALL)
 """A marker, which bytes of 255 may precede, and the length of what follows."""
 
@@ -44,11 +42,11 @@ def is_binary(content: bytes, media_type: str) -> bool:
 
 
 def _is_damaged_pdf(content: bytes) -> bool:
-    """Whether it was cut off: the mark of its end is not there, nor can it be read without that."""
+    """Whether it was cut off: no mark of its end is there, or only that of the first part of a file for the web."""
     if b"%%EOF" in content[-_PDF_END_BYTES:]:
         return False
-    has_reader = find_spec("pypdf") is not None
-    return b"%%EOF" not in content or (has_reader and count_pdf_pages(content) is None)
+    ends = _PDF_END.findall(content)
+    return not ends or not ends[-1].strip(b"0")
 
 
 def _is_damaged_png(content: bytes) -> bool:
