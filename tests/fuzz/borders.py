@@ -43,6 +43,7 @@ from open_webui_openrouter_pipe.host.documents import without_excerpts
 from open_webui_openrouter_pipe.host.model_rows import model_fields
 from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.maintenance import commands, releases
+from open_webui_openrouter_pipe.media.choice import name_references
 from open_webui_openrouter_pipe.media.damage import is_binary, is_damaged
 from open_webui_openrouter_pipe.media.download import _file_name, read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
@@ -76,11 +77,10 @@ from open_webui_openrouter_pipe.store.sealing import (
 )
 from open_webui_openrouter_pipe.valves import HostValves, StoredUserValves
 from scripts.paths import ROOT
-from scripts.standin import sdk_schema
+from scripts.standin import sdk_schema, validate
 from tests.fuzz import mutation
 from tests.history.builders import (
     OPENAI,
-    assert_valid,
     assistant,
     build,
     mark,
@@ -141,7 +141,7 @@ def _known(value: Any) -> Any:
 def _check_input(items: Any) -> None:
     """What is sent is valid for the strict stand-in, and JSON that everybody reads."""
     _writable(items)
-    assert_valid(_known(items))
+    validate.check({"model": OPENAI, "input": name_references(_known(items))})
 
 
 # --- OpenRouter: streams, failures, the catalogue -------------------------------------------------------------

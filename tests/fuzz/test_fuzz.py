@@ -13,7 +13,9 @@ from open_webui_openrouter_pipe.creation.video import read_job
 from open_webui_openrouter_pipe.history.folded import FoldedCall, quoted_calls, unfold, unfold_output
 from open_webui_openrouter_pipe.openrouter.errors import retry_after
 from open_webui_openrouter_pipe.replay.exports import read_artifacts
+from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.responses.failure import read_failure
+from open_webui_openrouter_pipe.valves import HostValves
 from tests.fuzz import mutation
 from tests.fuzz.borders import BORDERS, findings
 
@@ -48,6 +50,7 @@ def test_damage_is_done_and_can_be_repeated() -> None:
 
 
 LONG = "word " * 2_000
+RECORDED = {"format": 1, "request_headers": {}, "events": [{"type": {}}, 5, {"type": "error"}]}
 FOUND: dict[str, tuple[Callable[[], object], object]] = {
     "a quoted call beside an endless number": (
         lambda: quoted_calls(f"{ENTITY} &lt;details id=&quot;c1&quot;"),
@@ -82,6 +85,14 @@ FOUND: dict[str, tuple[Callable[[], object], object]] = {
         [],
     ),
     "an artifact that is a text": (lambda: read_artifacts({"0" * 20: "x"}), {}),
+    "half a character as the name of a valve": (
+        lambda: [each.valve for each in HostValves(ADVANCED='{"\\ud800": 1, "VARIANTS": ""}').problems],
+        ["ADVANCED"],
+    ),
+    "a recorded event whose type is an object": (
+        lambda: [each.as_json()["items"] for each in read_recording([RECORDED]) or ()],
+        [[]],
+    ),
     "a video at an address that is none of the web": (
         lambda: read_job({"id": "1", "urls": ["javascript:alert(1)", 5, "https://x.org/a.mp4"]}).addresses,
         ("https://x.org/a.mp4",),
