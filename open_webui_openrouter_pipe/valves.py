@@ -46,6 +46,7 @@ from .openrouter.problems import (
 from .openrouter.request import IdentityLevel
 from .openrouter.server_tools import SearchEngine, SearchMode
 from .responses.tools import ALLOWED
+from .responses.values import clean
 from .store.sealing import seal_text
 from .turn.bill import CostLine, NearLimit
 from .turn.recorder import ReasoningRetention
@@ -336,7 +337,7 @@ def _wrong_advanced(name: str, value: object) -> Problem:
 def _read_object(text: str) -> dict[str, Any]:
     """Read a JSON object, {} from an empty text. Raises ValueError, where it can be said with the place."""
     try:
-        value = json.loads(text) if text.strip() else {}
+        value = clean(json.loads(text)) if text.strip() else {}
     except RecursionError:
         raise ValueError("levels too deep") from None
     if not isinstance(value, dict):

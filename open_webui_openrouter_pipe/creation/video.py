@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..responses.effects import Usage
-from ..responses.values import as_count, as_list, as_number, as_object, as_text
+from ..responses.values import as_count, as_list, as_number, as_object, as_text, is_web_address
 from ..words.lines import notice
 from .message import Wanted, references, told_usage
 
@@ -144,7 +144,7 @@ class Job:
 def read_job(wire: Mapping[str, Any]) -> Job:
     """Read an answer about a job; without an id there is none."""
     state, usage = as_text(wire.get("status")), as_object(wire.get("usage"))
-    addresses = tuple(filter(None, map(as_text, as_list(wire.get("urls")))))
+    addresses = tuple(filter(is_web_address, as_list(wire.get("urls"))))
     return Job(
         as_text(wire.get("id")),
         state,

@@ -5,7 +5,7 @@ scripts, are recognized behind all that may stand before their first tag.
 
 Only what no reader opens counts as damaged: a PDF without an end, an archive without a directory, an image whose parts
 do not reach its end. That is looked for once in each file, which blocks. Nothing is mended, and no image is drawn,
-which would take many times its size in memory. Without pypdf, which the host brings along, less is found.
+which would take many times its size in memory.
 
 Sources: the WHATWG MIME Sniffing Standard (images, audio, HTML's first tags), RFC 9559 (Matroska), ISO 14496-12 (the
 box `ftyp`), PKWARE's APPNOTE (ZIP), ECMA-376 part 2 and OpenDocument part 2 (office packages), [MS-CFB] (old office),
@@ -20,11 +20,8 @@ import re
 import zipfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
 from typing import Final
 from zlib import crc32
-
-from ..conversation.media import count_pdf_pages
 
 UNKNOWN: Final = "application/octet-stream"
 
@@ -41,6 +38,7 @@ _PDF_HEADER_BYTES = 1024
 _BINARY_BYTES: Final = 64 * 1024
 _COMPOUND: Final = b"\xd0\xcf\x11\xe0"
 """Begins files of old office programs, of which the host reads more than is known here."""
+_PDF_END: Final = re.compile(rb"startxref\s+(\d+)\s+%%EOF")
 _JPEG_SEGMENT: Final = re.compile(rb"\xff+([\x01-\xfe])(..)", re.DOTALL)
 """A marker, which bytes of 255 may precede, and the length of what follows."""
 
@@ -236,11 +234,11 @@ def is_binary(content: bytes, media_type: str) -> bool:
 
 
 def _is_damaged_pdf(content: bytes) -> bool:
-    """Whether it was cut off: the mark of its end is not there, nor can it be read without that."""
+    """Whether it was cut off: no mark of its end is there, or only that of the first part of a file for the web."""
     if b"%%EOF" in content[-_PDF_HEADER_BYTES:]:
         return False
-    has_reader = find_spec("pypdf") is not None
-    return b"%%EOF" not in content or (has_reader and count_pdf_pages(content) is None)
+    ends = _PDF_END.findall(content)
+    return not ends or not ends[-1].strip(b"0")
 
 
 def _is_damaged_png(content: bytes) -> bool:

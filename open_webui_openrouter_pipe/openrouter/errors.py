@@ -210,7 +210,7 @@ def _seconds(value: str, now: datetime) -> float | None:
         pass
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return _plausible((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now.timestamp())
 

@@ -6,14 +6,13 @@ What a failure means for the user is decided in `openrouter.errors`.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from .values import as_list, as_number, as_object, json_text, mend_text, read_json
+from .values import as_list, as_number, as_object, json_text, mend_text, read_json, unescape
 
 _T = TypeVar("_T")
 
@@ -211,7 +210,7 @@ def _page_text(text: str) -> str:
     text = text[:_PAGE_CHARACTERS]
     title = re.search(r"<title[^<>]*>([^<]*)</title", text, re.IGNORECASE)
     plain = title.group(1) if title else re.sub(r"<[^<>]*>", " ", text)
-    return " ".join(html.unescape(plain).split())[:_EXCERPT_CHARACTERS]
+    return " ".join(unescape(plain).split())[:_EXCERPT_CHARACTERS]
 
 
 def _raw_text(value: Any) -> str | None:

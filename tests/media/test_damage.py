@@ -39,13 +39,6 @@ def test_of_a_pdf_what_can_be_read_without_its_end_mark_is_not_damaged() -> None
     assert not is_damaged(b"junk\n" + pdf, "application/pdf")
 
 
-def test_without_its_library_less_is_found_of_a_pdf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It must have an end mark somewhere."""
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    assert is_damaged(b"%PDF-1.4\n", "application/pdf")
-    assert not is_damaged(LINEARIZED, "application/pdf")
-
-
 def photos() -> list[bytes]:
     """Images with what real ones have: a small picture in the header, several scans, colours, frames."""
     library = pytest.importorskip("PIL.Image")
