@@ -49,6 +49,7 @@ from open_webui_openrouter_pipe.store.schema import define_tables
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.store.table import SqlRows
 from open_webui_openrouter_pipe.valves import OWN_KEY_PURPOSE, Advanced, UserValves, Valves, text_of
+from scripts.harness.database import open_database
 from scripts.paths import ROOT
 from tests.golden import seals, subjects
 from tests.golden.cases import as_json
@@ -120,7 +121,7 @@ def tables(dialect: str) -> str:
     found = []
     for table in define_tables(None).version.metadata.sorted_tables:
         indexes = sorted(table.indexes, key=lambda index: str(index.name))
-        made = [sa.schema.CreateTable(table), *map(sa.schema.CreateIndex, indexes)]
+        made: list[Any] = [sa.schema.CreateTable(table), *map(sa.schema.CreateIndex, indexes)]
         found += [str(each.compile(dialect=DIALECTS[dialect]())).strip() for each in made]
     return "".join(f"{statement};\n" for statement in found)
 
@@ -180,6 +181,7 @@ async def _stored() -> tuple[Json, Json]:
     async with subjects.open_pipe(Network()) as opened:
         await seals._asked_of(opened, "plain", seals.MODEL, seals._messages("It is ten."))
         written: Json = {}
+        item: Any
         for passphrases, kept in (
             ((), items()),
             ((PASSPHRASE,), [thought("2"), called("2", query="x" * 9_000)]),
@@ -202,7 +204,7 @@ async def _stored() -> tuple[Json, Json]:
         )
         await opened.close()
         rows = _rows_of(opened.path)
-        opened.database = subjects.open_database(f"sqlite:///{opened.path}")
+        opened.database = open_database(f"sqlite:///{opened.path}")
         found = await opens(opened.database, rows)
         assert found["artifacts"] == written
     return rows, found

@@ -99,8 +99,10 @@ async def test_answers_name_the_same_items(version: str) -> None:
 
 
 @EACH
-def test_stored_settings_mean_what_they_meant(version: str) -> None:
+def test_stored_settings_mean_what_they_meant(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every valve takes its stored value, without a complaint; users' keys open."""
+    for module in ("valves", "settings"):
+        monkeypatch.setattr(f"open_webui_openrouter_pipe.{module}.host_secret", lambda: subjects.SECRET)
     stored = releases.read(version, "settings.json")
     valves, own = HostValves(**stored["pipe"]), StoredUserValves(**stored["user"])
     assert (valves.problems, own.problems) == ((), ())
