@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.dialects import postgresql, sqlite
 
 from open_webui_openrouter_pipe import __version__
-from open_webui_openrouter_pipe.creation.video import stored_job
+from open_webui_openrouter_pipe.creation.video import read_stored_job, stored_job
 from open_webui_openrouter_pipe.history.markers import (
     ANSWER_MARK,
     Reference,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 FOLDER = ROOT / "tests" / "data" / "releases"
 DIGESTS = {
-    "1.0.0": "b4853683d0decf17a079a04830370c77420c7db579ace16f8b4501bd11dc024e",
+    "1.0.0": "dfcc7b9d8e4c4e7c5ad9881e5fa9e7489e663eafbb8abbca362242e5262bc740",
 }
 """By version, of all that its folder holds: who changes a released file changes what people have stored."""
 
@@ -246,6 +246,9 @@ async def opens(database: Database, rows: Json) -> Json:
         "artifacts": {
             key: [each.model, each.provider, each.prompt, each.item] for key, each in loaded.items()
         },
+        "jobs": [
+            read_stored_job(each.item) for each in loaded.values() if each.kind == "openrouter_pipe.video_job"
+        ],
         "summaries": {
             f"{segment.start.hex()} {segment.end.hex()} {segment.turns}": summary.as_json()
             for segment, summary in summaries.items()
