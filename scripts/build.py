@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 BUNDLE = f"{PIPE.id}.py"
 """Open WebUI takes a function's id from the name of the file that it imports."""
 
+KEY_VARIABLE = "SIGNING_KEY_FILE"
+"""The environment's variable that names the file with the key, for who builds releases by a script."""
+
 STUB = f"pip/{PIPE.id}.py"
 MANIFEST = "manifest.json"
 RELEASED = (*(f"{each.id}.{kind}" for each in (PIPE, MAINTENANCE) for kind in ("py", "json")), STUB)
@@ -168,7 +171,11 @@ def main() -> int:
         "--verify", type=Path, metavar="FILE", help="build nothing; judge a file or an export"
     )
     parser.add_argument(
-        "--sign", type=Path, metavar="KEYFILE", help=f"sign the release too, in {UPDATE_FILE}"
+        "--sign",
+        type=Path,
+        metavar="KEYFILE",
+        default=os.environ.get(KEY_VARIABLE) or None,
+        help=f"sign the release too, in {UPDATE_FILE}; without it, with the file that {KEY_VARIABLE} names",
     )
     parser.add_argument(
         "--new-key", type=Path, metavar="KEYFILE", help="build nothing; make a key, and print its public half"

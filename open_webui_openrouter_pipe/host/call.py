@@ -195,7 +195,8 @@ def read_call(
     in_arena = chosen.get("owned_by") == "arena"
     row_id = model if in_arena else as_text(chosen.get("id")) or model
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
-    base_user_prompt = metadata.get("base_user_prompt")
+    base = "" if "system_prompt" in metadata else "base_"  # of both names since 0.12
+    system_prompt, user_prompt = f"{base}system_prompt", metadata.get(f"{base}user_prompt")
     tools = as_object(metadata.get("tools")).items()
     builtin_tools = frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
     # `routers/tasks.py` names the chat beside the prompt that quotes it
@@ -213,10 +214,8 @@ def read_call(
         is_admin=user.get("role") == "admin",
         chat_id=as_text(metadata.get("chat_id")),
         message_id=as_text(metadata.get("message_id")),
-        base_system_prompt=as_text(metadata["base_system_prompt"])
-        if "base_system_prompt" in metadata
-        else None,
-        base_user_prompt=base_user_prompt if isinstance(base_user_prompt, str) else None,
+        base_system_prompt=as_text(metadata[system_prompt]) if system_prompt in metadata else None,
+        base_user_prompt=user_prompt if isinstance(user_prompt, str) else None,
         optional_tools=_optional_tools(builtin_tools, metadata, knowledge),
         builtin_tools=builtin_tools,
         user_message_id=as_text(metadata.get("user_message_id")),

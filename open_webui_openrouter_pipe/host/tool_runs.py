@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 def middleware() -> Any:
-    """Return the host's module, None where it lacks anything that is needed: before Open WebUI 0.12."""
+    """Return the host's module, None where it lacks anything that is needed: before Open WebUI 0.12.2."""
     from open_webui.utils import middleware as module
 
     return module if all(hasattr(module, name) for name in _NEEDED.split()) else None

@@ -180,6 +180,22 @@ async def test_without_a_key_it_gives_links_and_digests_and_stops(
     assert (functions.held, server.asked) == (before, [UPDATE_FILE])
 
 
+@pytest.mark.parametrize(
+    ("installed", "version"), [("0.1.0", "1.0.0"), ("0.1.0", "1.0.1"), ("1.9.9", "1.10.0"), ("1.0.9", "1.1")]
+)
+async def test_a_higher_version_is_installed(
+    own: Updates, functions: Functions, server: Server, key: tuple[Path, str], installed: str, version: str
+) -> None:
+    """By its numbers, of which each counts before those behind it; what is lower is not installed over it."""
+    for name, file in zip(("openrouter", "maintenance"), FILES, strict=True):
+        functions.held[name] = function(file, installed)
+    server.publish(key[0], version)
+    steps = f"`maintenance` {installed} → {version}, `openrouter` {installed} → {version}"
+    assert await ask(own, "update now") == updates.INSTALLED.format(done=steps)
+    server.publish(key[0], installed)
+    assert "Nothing newer is at the address" in await ask(own, "update now")
+
+
 def with_byte(path: Path, change: Callable[[bytes], bytes]) -> None:
     path.write_bytes(change(path.read_bytes()))
 
