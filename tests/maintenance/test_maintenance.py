@@ -6,8 +6,11 @@ What stands in the host's tables, and what becomes of it, is in `host.txt`.
 from __future__ import annotations
 
 import json
+import re
 import secrets
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -121,6 +124,12 @@ class Host:
             )
         return sorted(name for name in names if name.startswith("openrouter_pipe_"))
 
+    async def indexes(self) -> list[str]:
+        """The indexes of the database."""
+        async with self.platform.engine.connect() as connection:
+            found = await connection.execute(sa.text("SELECT name FROM sqlite_master WHERE type = 'index'"))
+        return [*found.scalars()]
+
     async def ask(self, text: str) -> str:
         """What is answered to a command."""
         return await answer(read_command(text), self.platform, OFFERED)
@@ -197,6 +206,27 @@ async def test_what_a_question_names_is_then_done(host: Host, command: str, kind
             expected[table][key] = {**expected[table].get(key, {}), **columns}
     assert await host.changes(command) == kinds
     assert await host.content() == expected
+
+
+@pytest.mark.parametrize("host", ["sqlite"], indirect=True)
+async def test_a_removal_finds_artifacts_by_an_index(host: Host) -> None:
+    """Of its own, which a report leaves behind as little as a removal: nothing else looks for them by id alone."""
+    await host.switch_off("openrouter")
+    plans: list[str] = []
+
+    def explain(*details: Any) -> None:
+        if re.search(r"FROM openrouter_pipe_artifact\s+WHERE .* IN ", details[2]):
+            with closing(sqlite3.connect(str(host.platform.engine.url.database))) as connection:
+                found = connection.execute(f"EXPLAIN QUERY PLAN {details[2]}", details[3])
+                plans.extend(line for *_, line in found)
+
+    sa.event.listen(host.platform.engine.sync_engine, "before_cursor_execute", explain)
+    for command in ("uninstall", "uninstall now"):
+        await host.ask(command)
+        assert [name for name in await host.indexes() if "removal" in name] == []
+    assert {plan.partition(" (")[0] for plan in plans} == {
+        "SEARCH openrouter_pipe_artifact USING COVERING INDEX openrouter_pipe_removal"
+    }
 
 
 async def test_shortcuts_are_installed_and_removed_without_a_trace(host: Host) -> None:
