@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import sqlalchemy as sa
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from open_webui_openrouter_pipe.conversation.masking import Secret
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from open_webui_openrouter_pipe.app import App
-    from scripts.harness.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 
@@ -361,11 +361,19 @@ async def test_uninstalling_leaves_no_table_and_no_file(host: Host, tmp_path: Pa
 
 
 @pytest.mark.servers
-async def test_uninstalling_empties_our_part_of_redis(host: Host, redis_server: RedisServer) -> None:
-    """Keys with our prefix go, and no others."""
+@pytest.mark.parametrize("kind", ["plain", "cluster"])
+async def test_uninstalling_empties_our_part_of_redis(
+    host: Host, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Keys with our prefix go, and no others, on whichever node they are."""
+    connected: Any
+    if kind == "plain":
+        connected = Redis.from_url(request.getfixturevalue("redis_server").url)
+    else:
+        connected = RedisCluster.from_url(request.getfixturevalue("redis_cluster_url"))
     await host.switch_off("openrouter")
     prefix = f"host[{secrets.token_hex(4)}]*"
-    async with Redis.from_url(redis_server.url) as client:
+    async with connected as client:
         names = [f"{prefix}:openrouter_pipe:{number}" for number in range(3)]
         for name in (*names, f"{prefix}:another"):
             await client.set(name, b"x")

@@ -65,7 +65,10 @@ async def store_everything(database: Database) -> None:
     await summaries.discard("ada", segment(0, 5), summary("what was said"))
     assert await summaries.claim("ada", segment(0, 5), seconds=60)
     await summaries.release("ada", segment(0, 5))
-    prompts, origin = SealedPrompts(database, KEYRING, clock=clock), RequestOrigin("ada", "chat-1", "message-1", "a/b")
+    prompts, origin = (
+        SealedPrompts(database, KEYRING, clock=clock),
+        RequestOrigin("ada", "chat-1", "message-1", "a/b"),
+    )
     for text in ("old", "new"):
         known = await prompts.find(origin)
         await prompts.keep(origin, KeptPrompt(text), instead_of=known)

@@ -75,9 +75,7 @@ async def whole_reads(connection: AsyncConnection, statement: Issued) -> list[st
         return [line for line in lines if line.startswith("SCAN") or "ANY(" in line or "AUTOMATIC" in line]
     for setting in _FORCED:
         await connection.exec_driver_sql(f"SET LOCAL {setting} = off")
-    explained = await connection.exec_driver_sql(
-        f"EXPLAIN (FORMAT JSON) {statement.text}", statement.values
-    )
+    explained = await connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement.text}", statement.values)
     firsts = await connection.run_sync(_first_columns)
     [plan] = explained.scalar_one()
     return [*_unindexed(plan["Plan"], firsts, "")]
