@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -58,9 +59,11 @@ async def remove(
         "shared copies of chats with our marks in them": ("shared_chat", ["chat"]),
         "answers with our marks in them": ("chat_message", ["content", "output", "model_id", "role"]),
     }
-    removed = {
-        name: await tables.rewrite(*columns, change, containing=_MARKS) for name, columns in marked.items()
-    }
+    async with _artifacts_by_id(tables):
+        removed = {
+            name: await tables.rewrite(*columns, change, containing=_MARKS)
+            for name, columns in marked.items()
+        }
     ids = [
         row["id"] for row in models if row["base_model_id"] is None and _function(row["id"]) in function_ids
     ]
@@ -151,6 +154,22 @@ class _Cleaner:
                 some = column.in_(ulids[start : start + _IN_CLAUSE_IDS])
                 held |= set((await connection.execute(sa.select(column).where(some))).scalars())
         return held
+
+
+@asynccontextmanager
+async def _artifacts_by_id(tables: HostTables) -> AsyncIterator[None]:
+    """Index artifacts by their ids meanwhile: requests name an owner, too, and each chat here would read them all."""
+    if (artifact := tables.table(ARTIFACTS, "id")) is None:
+        yield
+        return
+    index = sa.Index(f"{_PREFIX}removal", artifact.c.id)
+    try:
+        async with tables.engine.begin() as connection:
+            await connection.run_sync(index.create, checkfirst=True)
+        yield
+    finally:
+        async with tables.engine.begin() as connection:
+            await connection.run_sync(index.drop, checkfirst=True)
 
 
 def _function(model_id: str | None) -> str:

@@ -188,6 +188,7 @@ def define_tables(schema: str | None) -> Tables:
             "hold",
             {"account": "str", "id": "str", "amount": "float", "until": "int", "estimate": "str"},
             key=2,
+            index=("id", "until"),
         ),
         prompt=define("prompt", _types(PromptRow), key=3, index=used),
     )

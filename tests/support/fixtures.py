@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from scripts.harness.servers import PostgresServer, RedisServer, unused_port
+from scripts.harness.servers import PostgresServer, RedisNodes, RedisServer, unused_port
 from scripts.paths import ARTIFACTS, ROOT
 
 if TYPE_CHECKING:
@@ -33,6 +33,14 @@ def redis_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSer
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A cluster of three nodes: use keys of your own."""
+    nodes = RedisNodes(tmp_path_factory.mktemp("cluster"))
+    yield nodes.url
+    nodes.stop()
 
 
 @pytest.fixture(scope="session")
