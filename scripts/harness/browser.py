@@ -48,7 +48,7 @@ return document.getAnimations().some(
   each => each.playState === 'running' && each.effect.getComputedTiming().endTime !== Infinity)
 """
 _LAST_TEXT = "return [...document.querySelectorAll(arguments[0])].at(-1)?.innerText ?? ''"
-_KEEP_TOKEN = "localStorage.setItem('token', arguments[0])"
+_KEEP_TOKEN = "localStorage.setItem('token', arguments[0])"  # noqa: S105 - a script
 _CATCH_COPIED = """
 navigator.clipboard.writeText = async text => { window.copied = text }
 navigator.clipboard.write = async items => {
@@ -95,6 +95,7 @@ class Browser:
         self.click(By.CSS_SELECTOR, f"[role=option][aria-label='Select {name} model']")
 
     def new_chat(self) -> None:
+        """Open the page with an empty chat."""
         self.driver.get(self.url)
         self.find(*_INPUT)
 
@@ -135,6 +136,7 @@ class Browser:
         return str(self.driver.execute_script("return window.copied"))
 
     def press(self, label: str) -> None:
+        """Click one of the buttons below the last answer."""
         self._press(self.message_ids()[-1], label)
 
     def show_statuses(self) -> None:
@@ -200,6 +202,7 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def find(self, by: str, value: str) -> WebElement:
+        """The element, once it is visible."""
         return self._waiting(STEP_SECONDS).until(expected.visibility_of_element_located((by, value)))
 
     def click(self, by: str, value: str) -> None:
