@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -31,18 +32,18 @@ class Person:
     def run(self) -> None:
         """Take turns until there are none."""
         user, turns = self.user, self.user.turns
-        with Browser(user.account.api.base_url, self._profile) as browser:
+        with Browser(user.account.api.base_url, self._profile, step_seconds=STEP_SECONDS) as browser:
             browser.log_in(user.account)
             while (number := turns.take()) is not None:
                 chance = Random(f"page {user.seed} {number}")  # noqa: S311 - no secret
-                act = chance.choice(ACTS_HERE)
+                act, began = chance.choice(ACTS_HERE), time.monotonic()
                 try:
                     self._turn(browser, number, act, chance)
                 except WebDriverException as error:
                     turns.count(f"at a page: {type(error).__name__}")
                     self._chat.clear()
                 else:
-                    turns.count(f"turn: {act} at a page")
+                    turns.end(f"{act} at a page", began)
                 turns.rest(chance)
             browser.screenshot(f"{user.name}-at-the-end")
 

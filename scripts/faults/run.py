@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from scripts.faults.audit import Report, audit, fetch
 from scripts.faults.chats import Outage, Stored, compare_chats, stored_in
 from scripts.faults.curves import draw
 from scripts.faults.pages import Person
-from scripts.faults.samples import Samples, figures_of
+from scripts.faults.samples import Samples, figures_of, leaks_in
 from scripts.faults.servers import OUTAGES, Fault, Servers
 from scripts.faults.users import ACTS, MODELS, Act, Turns, User, key_of
 from scripts.harness.openwebui import TOOL
@@ -31,7 +30,7 @@ from scripts.launch.api import ApiError
 from scripts.paths import ARTIFACTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 FAULTS: dict[Fault, int] = {
     "cut": 24,
@@ -46,8 +45,6 @@ FAULTS: dict[Fault, int] = {
 """Of a hundred faults, how many are which."""
 ACT_OF: dict[Fault, Act] = {"stop": "stop", "provider": "cut"}
 """Those that happen to one turn; the others happen to a server when a turn begins."""
-RESTARTS: dict[Fault, float] = {"redis restarted": 0.25, "database restarted": 0.45, "kill": 0.65}
-"""What a long run has instead, after which share of its time."""
 HOLDS_SECONDS = 150.0
 """Two minutes, and time to notice."""
 LATE_SECONDS = 75.0
@@ -59,9 +56,9 @@ LIMITS = "user: 50/day; all: 5000/month"
 class Size:
     """How much happens: turns, faults among them, users, and seconds after which no more turns begin.
 
-    A run by the clock has restarts in place of other faults of servers. `pages` of the users are at a browser, `pause`
-    is how many seconds users rest after a turn, and `length` how many questions a chat has at most. The picture of the
-    curves is called like the run.
+    `restarts` are faults by the clock, each after a share of the seconds. `pages` of the users are at a browser,
+    `pause` is how many seconds users rest after a turn, and `length` how many questions a chat has at most. What is
+    kept of the run has its `name`.
     """
 
     turns: int = 3000
@@ -73,6 +70,7 @@ class Size:
     pages: int = 0
     pause: float = 0.0
     length: int = 6
+    restarts: tuple[tuple[float, Fault], ...] = ()
     name: str = "faults"
 
 
@@ -114,6 +112,7 @@ def run(size: Size) -> Report:
         audit(servers.postgres.url, bills, report)
         _audit_chats(servers, turns, users, outages, report)
         report.figures |= {**_bytes_of_rows(servers), **dict(figures_of(samples))}
+        report.violations += leaks_in(samples.curves)
         _read_log(servers.host.log, report)
         ARTIFACTS.mkdir(exist_ok=True)
         picture = ARTIFACTS / f"{size.name}.png"
@@ -152,14 +151,18 @@ def _mixed(kinds: list[Fault], chance: Random) -> list[Fault]:
 
 def _due(turns: Turns, faults: Mapping[int, Fault], size: Size) -> Iterator[Fault]:
     """The faults of servers, each when it is its turn or its time, until the users have done."""
-    began = time.monotonic()
-    times = {share * size.seconds: fault for fault, share in RESTARTS.items()} if not size.faults else {}
-    for at, fault in chain(sorted(faults.items()), sorted(times.items())):
-        while (time.monotonic() - began if times else turns.begun - 1) < at:
-            if time.monotonic() > turns.deadline or turns.begun >= len(turns.plan):
-                return
-            time.sleep(0.05)
-        yield fault
+    began = turns.deadline - size.seconds
+    measures: tuple[tuple[Callable[[], float], Iterable[tuple[float, Fault]]], ...] = (
+        (lambda: turns.begun - 1, sorted(faults.items())),
+        (lambda: (time.monotonic() - began) / size.seconds, size.restarts),
+    )
+    for measure, due in measures:
+        for at, fault in due:
+            while measure() < at:
+                if time.monotonic() > turns.deadline or turns.begun >= len(turns.plan):
+                    return
+                time.sleep(0.05)
+            yield fault
 
 
 def _strike(servers: Servers, samples: Samples, due: Iterator[Fault], size: Size) -> list[Outage]:
@@ -233,9 +236,16 @@ def _read_log(log: Path, report: Report) -> None:
     text = log.read_text("utf-8", "replace")
     for words in ("bill not written", "unexpected error", "Child process", "never retrieved"):
         report.figures[f"log: {words}"] = text.count(words)
-    kept = os.environ.get("FAULTS_LOG")
-    if kept:
-        Path(kept).write_text(text, "utf-8")
+
+
+def _keep(servers: Servers, samples: Samples, name: str) -> None:
+    """Leave the picture, its points and both logs in `.artifacts/`, called like the run."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    draw(samples.curves, samples.marks, ARTIFACTS / f"{name}.png")
+    points = {"curves": samples.curves, "marks": samples.marks, "tasks": samples.kinds}
+    (ARTIFACTS / f"{name}.json").write_text(json.dumps(points), "utf-8")
+    shutil.copy(servers.host.log, ARTIFACTS / f"{name}.log")
+    shutil.copy(servers.log, ARTIFACTS / f"{name}-requests.jsonl")
 
 
 def say(text: str) -> None:

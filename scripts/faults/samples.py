@@ -17,12 +17,19 @@ import redis
 from scripts.launch.process import resident_kb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from scripts.faults.servers import Servers
     from scripts.faults.users import Turns
 
 PERIOD_SECONDS = 5.0
+MEMORY, LAG = "memory of workers, MiB", "longest lag of event loops, ms"
+TASKS, DESCRIPTORS = "asyncio tasks of workers", "open descriptors of workers"
+MOST_MIB_AN_HOUR = 50.0
+JUDGED_SECONDS = 1800.0
+"""A worker's memory is judged once it has lived so long: it levels off after a quarter of an hour."""
+MOST_LEFT = {TASKS: 20, DESCRIPTORS: 20}
+"""How many more a worker may have at the end, when nobody chats, than at its beginning."""
 CONNECT_SECONDS = 5
 TABLES = "SELECT relname, n_live_tup FROM pg_stat_user_tables WHERE relname ~ %s"
 OF_CHATS = "^(openrouter_pipe_.*|chat|chat_message|file)$"
@@ -85,8 +92,8 @@ class Samples:
     def _processes(self) -> None:
         for pid in self.servers.workers():
             held = [*(Path(f"/proc/{pid}/fd")).iterdir()]
-            self._add("memory of workers, MiB", f"{pid}", resident_kb(pid) / 1024)
-            self._add("open descriptors of workers", f"{pid}", len(held))
+            self._add(MEMORY, f"{pid}", resident_kb(pid) / 1024)
+            self._add(DESCRIPTORS, f"{pid}", len(held))
 
     def _probes(self) -> None:
         for path in self.probes.glob("*.jsonl"):
@@ -94,8 +101,8 @@ class Samples:
             new = [json.loads(line) for line in lines[self._read[path.stem] :] if line.endswith("\n")]
             self._read[path.stem] += len(new)
             for line in new:
-                self._add("longest lag of event loops, ms", path.stem, line["lag_ms"], line["at"])
-                self._add("asyncio tasks of workers", path.stem, line["tasks"], line["at"])
+                self._add(LAG, path.stem, line["lag_ms"], line["at"])
+                self._add(TASKS, path.stem, line["tasks"], line["at"])
                 self.kinds[path.stem] = line["kinds"]
 
     def _database(self) -> None:
@@ -112,7 +119,7 @@ class Samples:
     def _users(self) -> None:
         """Turns and failures in a minute, and how long the turns took since the last time."""
         counts, at = dict(self.turns.counts), time.time()
-        done = sum(count for name, count in counts.items() if name.startswith("turn: "))
+        done = len(self.turns.seconds)
         failed = sum(count for name, count in counts.items() if not name.startswith("turn: "))
         since, were_done, had_failed = self._before
         if since:
@@ -128,12 +135,10 @@ class Samples:
 def figures_of(samples: Samples) -> Iterator[tuple[str, Any]]:
     """What the table says of the curves, by name."""
     ways: dict[str, Callable[[Sequence[float]], str]] = {
-        "memory of workers, MiB": lambda values: (
-            f"{values[0]:.0f} to {values[-1]:.0f}, most {max(values):.0f}"
-        ),
-        "longest lag of event loops, ms": _spread,
-        "asyncio tasks of workers": _ends,
-        "open descriptors of workers": _ends,
+        MEMORY: lambda values: f"{values[0]:.0f} to {values[-1]:.0f}, most {max(values):.0f}",
+        LAG: _spread,
+        TASKS: _ends,
+        DESCRIPTORS: _ends,
         "connections": _ends,
         "rows": lambda values: f"{values[-1]:.0f}",
         "seconds of a turn": _spread,
@@ -141,8 +146,22 @@ def figures_of(samples: Samples) -> Iterator[tuple[str, Any]]:
     for panel, way in ways.items():
         for line, points in samples.curves.get(panel, {}).items():
             yield f"{panel}: {line}", way([value for _, value in points])
-    for line, points in samples.curves.get("memory of workers, MiB", {}).items():
+    for line, points in samples.curves.get(MEMORY, {}).items():
         yield f"MiB an hour in the second half of: {line}", round(slope(points))
+
+
+def leaks_in(curves: Mapping[str, Mapping[str, Points]]) -> Iterator[str]:
+    """What a worker has not given back; only those that live to the end are judged."""
+    end = max((points[-1][0] for points in curves.get(MEMORY, {}).values()), default=0.0)
+    for line, points in curves.get(MEMORY, {}).items():
+        grown = slope(points)
+        if points[-1][0] - points[0][0] >= JUDGED_SECONDS and grown > MOST_MIB_AN_HOUR:
+            yield f"worker {line} grows by {grown:.0f} MiB an hour"
+    for panel, most in MOST_LEFT.items():
+        for line, points in curves.get(panel, {}).items():
+            more = points[-1][1] - points[0][1]
+            if more > most and points[-1][0] >= end - 2 * PERIOD_SECONDS:
+                yield f"{panel}: {line} has {more:.0f} more at the end than at the beginning"
 
 
 def slope(points: Points) -> float:

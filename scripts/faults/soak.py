@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from scripts.faults.run import Size, run
 
+if TYPE_CHECKING:
+    from scripts.faults.servers import Fault
+
 TURNS_A_MINUTE = 600
 """More than begin: the clock ends the run."""
+RESTARTS: tuple[tuple[float, Fault], ...] = (
+    (0.25, "redis restarted"),
+    (0.45, "database restarted"),
+    (0.65, "kill"),
+)
+"""What happens, after which share of the time."""
 
 
 def main() -> int:
@@ -30,6 +40,7 @@ def main() -> int:
         pages=options.pages,
         pause=options.pause,
         length=options.length,
+        restarts=RESTARTS,
         name="soak",
     )
     report = run(size)

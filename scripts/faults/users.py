@@ -122,6 +122,12 @@ class Turns:
         with self.lock:
             self.counts[what] += 1
 
+    def end(self, what: str, began: float) -> None:
+        """Note that a turn has ended well that began then, by the monotonic clock."""
+        with self.lock:
+            self.counts[f"turn: {what}"] += 1
+            self.seconds.append(time.monotonic() - began)
+
     def note(self, asked: Asked) -> Asked:
         """Keep a question for the audit."""
         with self.lock:
@@ -167,8 +173,7 @@ class User:
                 self.chat.clear()
                 time.sleep(REFUSED_SECONDS)
             else:
-                self.turns.count(f"turn: {act}")
-                self.turns.seconds.append(time.monotonic() - began)
+                self.turns.end(act, began)
             self.turns.rest(chance)
 
     def note_asked(self, number: int, act: str, path: tuple[int, ...] = ()) -> Asked:

@@ -15,7 +15,7 @@ from scripts.faults.audit import Report
 from scripts.faults.chats import Outage, Stored, compare_chats, stored_in
 from scripts.faults.curves import COLOURS, FAULT, HIGH, LEFT, RIGHT, WIDE, draw
 from scripts.faults.probe import watch
-from scripts.faults.samples import slope
+from scripts.faults.samples import DESCRIPTORS, MEMORY, TASKS, leaks_in, slope
 from scripts.faults.upstream import digest, tag, told
 from scripts.faults.users import Asked, said_in
 from scripts.standin.state import RecordedRequest
@@ -194,6 +194,33 @@ def test_a_slope_is_that_of_the_second_half() -> None:
     late = [(float(at), 1000 + at / 36) for at in range(100, 220, 10)]
     assert slope([*start, *late]) == pytest.approx(100.0)
     assert slope(start[:2]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("panel", "first", "last", "is_left"),
+    [
+        (MEMORY, 100.0, 155.0, True),
+        (MEMORY, 100.0, 145.0, False),
+        (TASKS, 40.0, 61.0, True),
+        (TASKS, 40.0, 60.0, False),
+        (DESCRIPTORS, 40.0, 61.0, True),
+        (DESCRIPTORS, 40.0, 60.0, False),
+    ],
+)
+def test_what_a_worker_does_not_give_back_is_found(
+    panel: str, first: float, last: float, *, is_left: bool
+) -> None:
+    """Memory by the hour, tasks and descriptors at the end; not of a worker that was killed, nor of a young one."""
+
+    def line(end: float) -> list[tuple[float, float]]:
+        return [(float(at), first + (last - first) * at / 3600) for at in range(0, int(end) + 1, 600)]
+
+    until = {panel: {"1": line(3600)}} if panel == MEMORY else {panel: {"1": [(0.0, first), (3600.0, last)]}}
+    steady = {MEMORY: {"2": [(0.0, 1.0), (3600.0, 1.0)]}}
+    found = [*leaks_in({**steady, **until})]
+    assert len(found) == is_left
+    gone = {panel: {"1": [(0.0, first), (1700.0, last * 9)]}}
+    assert [*leaks_in({**steady, **gone})] == []
 
 
 @pytest.mark.anyio
