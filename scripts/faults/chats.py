@@ -112,8 +112,8 @@ def compare_chats(
     for answer in stored:
         of[answer.question].append(answer)
     lost = 0
-    for number, found in answers.items():
-        wrong, gone = _unlike(asked[number], found, of[number], outages)
+    for number, question in asked.items():
+        wrong, gone = _unlike(question, answers[number], of[number], outages)
         violations += wrong
         lost += gone
     figures["answers that an outage, Stop or leaving has cost"] = lost
@@ -173,14 +173,17 @@ def _unlike(
         return [], 0
     written = [request for request in requests if request["written"]]
     whole = [request for request in written if request["is_whole"]]
-    texts = [each.text for each in stored] if asked.heard is None else [asked.heard]
+    texts = [each.text for each in stored] if asked.heard is None else [OURS.sub("", asked.heard)]
     wrong, excused = list[str](), 0
     for text in texts:
         words = " ".join(text.split())
         same = [each for each in whole if digest(each["written"]) == digest(text)]
+        tags = {*map(int, TAG.findall(text))} - {asked.number}
         if same:
             whole.remove(same[0])
-        elif words and not any(" ".join(each["written"].split()).startswith(words) for each in written):
+        elif tags or (
+            written and not any(" ".join(each["written"].split()).startswith(words) for each in written)
+        ):
             wrong.append(f"question {asked.number}: no answer was {words[:200]!r}")
     is_left = bool(asked.acts & LEFT)
     for request in whole if not wrong else ():

@@ -123,12 +123,27 @@ def test_what_is_lost_doubled_or_anothers_is_found(found: Json, expected: str) -
         ({"outages": [Outage("kill", 120.0, 120.0)]}, 1),
         ({"heard": SECOND}, 0),
         ({"heard": SECOND[:5]}, 1),
+        ({"heard": f"[01KXAAAAAA0123456789]: #\n\n{SECOND}"}, 0),
     ],
 )
 def test_an_answer_may_be_missing_for_a_reason(excuse: Json, count: int) -> None:
     """A person who left, a server that was away, or a program that has read it itself."""
     wrong = violations(stored=[KEPT[0], KEPT[2]], **excuse)
     assert len(wrong) == count
+
+
+@pytest.mark.parametrize(("text", "count"), [("It is not available.", 0), (f"You said {tag(1)}", 1)])
+def test_what_is_stored_without_an_answer_is_ours(text: str, count: int) -> None:
+    """Such as an error, unless it is the answer to another question."""
+    assert (
+        len(
+            violations(
+                log=[LOG[0], request([("question", 3)], FIRST, user="b")],
+                stored=[KEPT[0], Stored(2, text, FIRST), KEPT[2]],
+            )
+        )
+        == count
+    )
 
 
 def test_only_in_a_narrow_window_a_chats_beginning_is_left_out() -> None:
