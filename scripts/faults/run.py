@@ -95,7 +95,7 @@ def run(size: Size) -> Report:
         ]
         for thread in threads:
             thread.start()
-        outages = _strike(servers, samples, _due(turns, faults, size), size)
+        outages = _strike(servers, samples, due_faults(turns, faults, size), size)
         for thread in threads:
             thread.join()
         seconds = time.monotonic() - began
@@ -149,7 +149,7 @@ def _mixed(kinds: list[Fault], chance: Random) -> list[Fault]:
     return chance.sample(kinds, len(kinds))
 
 
-def _due(turns: Turns, faults: Mapping[int, Fault], size: Size) -> Iterator[Fault]:
+def due_faults(turns: Turns, faults: Mapping[int, Fault], size: Size) -> Iterator[Fault]:
     """The faults of servers, each when it is its turn or its time, until the users have done."""
     began = turns.deadline - size.seconds
     measures: tuple[tuple[Callable[[], float], Iterable[tuple[float, Fault]]], ...] = (

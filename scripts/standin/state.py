@@ -47,8 +47,8 @@ class RecordedRequest:
     ``usage`` and ``output`` are those of the terminal event, ``billed`` is what was used in the end, and charged,
     whether or not the client has read it, ``disconnected`` says that the client left before the end,
     ``finished`` that the last byte was handed over, ``is_summary`` that it asks for a summary, ``written`` is what a
-    stream has sent of the answer's text. The times are seconds on the stand-in's clock, and ``held`` the dollars that the answer
-    may cost at most.
+    stream has sent of the answer's text. The times are seconds on the stand-in's clock, and ``held`` the dollars that
+    the answer may cost at most.
     """
 
     method: str
