@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from selenium.common.exceptions import WebDriverException
 
+from scripts.faults.upstream import TAG
 from scripts.faults.users import text_of
 from scripts.harness.browser import Browser
 
@@ -55,17 +56,18 @@ class Person:
         if act == "regenerate" and self._chat:
             self._chat[-1].acts.add(act)
             browser.regenerate()
-            browser.wait_for_answer(STEP_SECONDS)
-            return
-        path = self._chat[-1].path if self._chat else ()
-        asked = self.user.note_asked(number, act, path)
-        self._chat.append(asked)
-        browser.send(text_of(number, "slow" if act == "stop" else act, chance))
-        asked.chat_id = browser.driver.current_url.rpartition("/c/")[2]
+        else:
+            path = self._chat[-1].path if self._chat else ()
+            self._chat.append(self.user.note_asked(number, act, path))
+            browser.send(text_of(number, "slow" if act == "stop" else act, chance))
         if act == "stop":
             browser.stop()
         if act == "close":
+            browser.wait(lambda: "/c/" in browser.driver.current_url)
+            name = browser.driver.current_url.rpartition("/c/")[2]
             browser.driver.get("about:blank")
-            browser.open_chat(asked.chat_id)
-        browser.wait_for_answer(STEP_SECONDS)
-        asked.chat_id = browser.driver.current_url.rpartition("/c/")[2]
+            browser.open_chat(name)
+        shown = browser.wait_for_answer(STEP_SECONDS)
+        asked = self._chat[-1]
+        if others := {*map(int, TAG.findall(shown))} - {asked.number}:
+            self.user.turns.wrong.append(f"question {asked.number}: the page shows the answer to {others}")

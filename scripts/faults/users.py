@@ -87,7 +87,6 @@ class Asked:
     model: str
     acts: set[str] = field(default_factory=set)
     """What was done with it; a question that is answered again has several."""
-    chat_id: str = ""
     heard: str | None = None
 
 
@@ -104,6 +103,8 @@ class Turns:
     asked: dict[int, Asked] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     """How long the turns took that ended well."""
+    wrong: list[str] = field(default_factory=list)
+    """What a page has shown that it must not."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     deadline: float = float("inf")
     length: int = 6
@@ -201,7 +202,6 @@ class User:
                 time.sleep(chance.choice((0.0, 0.5, 2.0)))
         else:
             sent = self.account.send(model, text, after=after, **fields)
-        asked.chat_id = sent.chat_id
         if act == "stop":
             time.sleep(chance.choice((0.0, 0.2, 0.5, 1.0, 2.0)))
             self.account.stop(sent)
