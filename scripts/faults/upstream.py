@@ -72,7 +72,7 @@ def _items(items: list[Json]) -> Iterator[tuple[str, int | str]]:
             yield from (("question", int(number)) for number in TAG.findall(text))
 
 
-def _write(standin: StandIn, file: TextIO) -> None:
+def write_down(standin: StandIn, file: TextIO) -> None:
     """Take what has ended out of the log, oldest first, and write it down."""
     while standin.log and standin.log[0].ended_at is not None:
         request = standin.log.popleft()
@@ -96,7 +96,7 @@ def main() -> None:
         StandIn(pace_seconds=options.pace, port=options.port) as standin,
     ):
         while not stopped.wait(PERIOD_SECONDS):
-            _write(standin, file)
+            write_down(standin, file)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from PIL import Image
 
@@ -16,12 +18,16 @@ from scripts.faults.chats import Outage, Stored, compare_chats, stored_in
 from scripts.faults.curves import COLOURS, FAULT, HIGH, LEFT, RIGHT, WIDE, draw
 from scripts.faults.probe import watch
 from scripts.faults.samples import DESCRIPTORS, MEMORY, TASKS, leaks_in, slope
-from scripts.faults.upstream import digest, tag, told
+from scripts.faults.upstream import digest, tag, told, write_down
 from scripts.faults.users import Asked, said_in
+from scripts.launch.session import STANDIN_KEY
+from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
 from tests.support.waiting import eventually
 
 Json = dict[str, Any]
+
+AUTHORIZED = {"Authorization": f"Bearer {STANDIN_KEY}"}
 
 FIRST, SECOND = "You said one.", "You said two."
 REPLAYED = [("question", 1), ("answer", digest(FIRST)), ("question", 2)]
@@ -177,6 +183,22 @@ def test_a_request_is_told_by_its_tags_questions_and_answers() -> None:
     task = [{"type": "message", "role": "user", "content": f"### Task:\nA title for {tag(7)}"}]
     record = RecordedRequest("POST", "/responses", "", {}, "", b"", {"input": task}, 1.0)
     assert told(record)["kind"] == "task"
+
+
+def test_what_has_ended_is_written_down_and_forgotten() -> None:
+    """In its order; what is still being answered, and what came after it, waits."""
+    file = io.StringIO()
+    with StandIn() as standin, httpx.Client(base_url=standin.base_url, headers=AUTHORIZED) as client:
+        for text in ("one", "two"):
+            client.post("/responses", json={"model": "standin/plain", "input": f"{tag(5)} {text}"})
+        client.get("/models")
+        standin.log[1].ended_at = None
+        write_down(standin, file)
+        assert [json.loads(line)["tags"] for line in file.getvalue().splitlines()] == [[5]]
+        standin.log[0].ended_at = 1.0
+        write_down(standin, file)
+    assert [json.loads(line)["status"] for line in file.getvalue().splitlines()] == [200, 200]
+    assert not standin.log
 
 
 def test_of_a_stored_chat_the_models_words_are_read() -> None:
