@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import Account, OpenWebUI
 from scripts.launch.api import ApiError
 from scripts.standin import StandIn
@@ -19,7 +20,6 @@ from tests.live.chats import talk
 from tests.live.items import answers, statuses
 from tests.live.models import SCRIPTED, Json, Valves
 from tests.media.test_kinds import recording
-from tests.support.browser import Browser
 from tests.support.files import data_url
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("admin")]

@@ -19,9 +19,9 @@ from selenium.webdriver.common.keys import Keys
 
 from open_webui_openrouter_pipe.context.page import context_page
 from open_webui_openrouter_pipe.context.spending import spending_file, spending_page
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import OpenWebUI
 from tests.support.axe import findings, load_axe
-from tests.support.browser import Browser
 from tests.support.context_reports import REPORTS
 from tests.support.spending_reports import ADMIN, SPENDING_REPORTS
 

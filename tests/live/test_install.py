@@ -33,6 +33,7 @@ from open_webui_openrouter_pipe.valves import ADMIN_PROTECTIONS, Advanced, UserV
 from scripts import build
 from scripts.bundle import builder, verifier
 from scripts.bundle.loader import PACKED
+from scripts.harness.browser import PHONE, Browser
 from scripts.harness.openwebui import Account, OpenWebUI
 from scripts.harness.servers import unused_port
 from scripts.launch import session
@@ -41,7 +42,6 @@ from scripts.paths import PACKAGE, ROOT
 from scripts.standin import StandIn, catalogue
 from tests.live.items import error_of
 from tests.live.models import CLAUDE, MODEL, SCRIPTED
-from tests.support.browser import PHONE, Browser
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.live

@@ -11,13 +11,13 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import TOOL, Account, OpenWebUI
 from scripts.standin import StandIn
 from scripts.standin.state import account_of
 from tests.live.chats import preset, saved_chat
 from tests.live.items import answers, given, inputs, kinds, statuses, texts_of, wire
 from tests.live.models import CLAUDE, NO_TOOLS, REPLAYED, SCRIPTED, Valves
-from tests.support.browser import Browser
 from tests.support.long_chats import words
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("admin")]

@@ -16,9 +16,9 @@ from scripts.paths import ARTIFACTS, ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scripts.harness.browser import Browser
     from scripts.harness.openwebui import OpenWebUI
     from scripts.standin import StandIn
-    from tests.support.browser import Browser
 
 SERVED_SCHEMA = "open_webui"
 """Where the Open WebUI on PostgreSQL keeps its tables."""
@@ -207,7 +207,7 @@ def served(
 @pytest.fixture
 def browser(open_webui: OpenWebUI, tmp_path: Path) -> Iterator[Browser]:
     """A fresh Chromium at the session's Open WebUI, not logged in; mark such tests `browser`."""
-    from tests.support.browser import Browser
+    from scripts.harness.browser import Browser
 
     with Browser(open_webui.url, tmp_path / "profile") as browser:
         yield browser

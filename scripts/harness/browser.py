@@ -48,7 +48,7 @@ return document.getAnimations().some(
   each => each.playState === 'running' && each.effect.getComputedTiming().endTime !== Infinity)
 """
 _LAST_TEXT = "return [...document.querySelectorAll(arguments[0])].at(-1)?.innerText ?? ''"
-_KEEP_TOKEN = "localStorage.setItem('token', arguments[0])"
+_KEEP_TOKEN = "localStorage.setItem('token', arguments[0])"  # noqa: S105 - a script
 _CATCH_COPIED = """
 navigator.clipboard.writeText = async text => { window.copied = text }
 navigator.clipboard.write = async items => {
@@ -58,17 +58,17 @@ navigator.clipboard.write = async items => {
 
 
 class Browser:
-    """One Chromium with a fresh profile; leaving the context closes it."""
+    """One Chromium with a fresh profile; leaving the context closes it. A step takes `step_seconds` at most."""
 
-    def __init__(self, url: str, profile: Path) -> None:
-        self.url = url
+    def __init__(self, url: str, profile: Path, *, step_seconds: float = STEP_SECONDS) -> None:
+        self.url, self._step_seconds = url, step_seconds
         options = webdriver.ChromeOptions()
         for flag in (*_FLAGS, f"user-data-dir={profile}"):
             options.add_argument(f"--{flag}")
         options.binary_location = str(find_program("chromium"))
         service = webdriver.ChromeService(str(find_program("chromedriver")))
         self.driver = webdriver.Chrome(options=options, service=service)
-        self.driver.set_page_load_timeout(STEP_SECONDS)
+        self.driver.set_page_load_timeout(step_seconds)
         executor = self.driver.command_executor
         assert isinstance(executor, RemoteConnection)
         executor.client_config.timeout = int(ANSWER_SECONDS)  # longer than any step of the driver's
@@ -95,6 +95,7 @@ class Browser:
         self.click(By.CSS_SELECTOR, f"[role=option][aria-label='Select {name} model']")
 
     def new_chat(self) -> None:
+        """Open the page with an empty chat."""
         self.driver.get(self.url)
         self.find(*_INPUT)
 
@@ -135,6 +136,7 @@ class Browser:
         return str(self.driver.execute_script("return window.copied"))
 
     def press(self, label: str) -> None:
+        """Click one of the buttons below the last answer."""
         self._press(self.message_ids()[-1], label)
 
     def show_statuses(self) -> None:
@@ -200,15 +202,16 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def find(self, by: str, value: str) -> WebElement:
-        return self._waiting(STEP_SECONDS).until(expected.visibility_of_element_located((by, value)))
+        """The element, once it is visible."""
+        return self._waiting(self._step_seconds).until(expected.visibility_of_element_located((by, value)))
 
     def click(self, by: str, value: str) -> None:
         """Click the element, once it can be clicked."""
-        self._waiting(STEP_SECONDS).until(expected.element_to_be_clickable((by, value))).click()
+        self._waiting(self._step_seconds).until(expected.element_to_be_clickable((by, value))).click()
 
-    def wait(self, condition: Callable[[], bool], seconds: float = STEP_SECONDS) -> None:
+    def wait(self, condition: Callable[[], bool], seconds: float | None = None) -> None:
         """Wait until the condition holds; selenium's TimeoutException otherwise."""
-        self._waiting(seconds).until(lambda _: condition())
+        self._waiting(seconds or self._step_seconds).until(lambda _: condition())
 
     def _press(self, message_id: str, label: str) -> None:
         """Point at a message, and click one of the buttons that appear."""
