@@ -1,7 +1,7 @@
 """The mutants of a module: small changes of its code that a test should notice.
 
 Owns which kinds there are and what is never changed: docstrings, annotations, what only type checkers read, log
-lines, `__slots__`, `__all__`, and prose. It reads sources and runs nothing.
+lines, `__slots__`, `__all__`, prose, and what says that something never happens. It reads sources and runs nothing.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ class _Finder(ast.NodeVisitor):
 
     def visit(self, node: ast.AST) -> None:
         """Skip what is never changed; else note the node's mutants and go on inside."""
-        if _is_bare_string(node) or _is_log_line(node) or _is_type(node) or isinstance(node, ast.JoinedStr):
+        if isinstance(node, ast.JoinedStr) or any(
+            omits(node) for omits in (_is_bare_string, _is_log_line, _is_type, _is_assertion)
+        ):
             return
         for old, new in (*_changed_expressions(node), *_changed_statements(node)):
             self._note(old, new)
@@ -282,6 +284,15 @@ def _is_type(node: ast.AST) -> bool:
             return True
         case _:
             return False
+
+
+def _is_assertion(node: ast.AST) -> bool:
+    """True for what only says that something never happens: `frozen`, `slots`, and the `strict` of a zip."""
+    return (
+        isinstance(node, ast.keyword)
+        and node.arg in {"frozen", "slots", "strict"}
+        and ast.unparse(node.value) == "True"
+    )
 
 
 def _is_for_types(node: ast.AST) -> bool:
