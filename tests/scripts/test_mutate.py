@@ -68,11 +68,11 @@ def test_changed_lines_are_read_from_a_diff() -> None:
 def test_a_mutant_is_tried_with_the_tests_that_reach_it() -> None:
     """Those named after its module first, then the fastest; what an import runs, by those that use its name."""
     limit, less = mutants("p/a.py", "LIMIT = 3\ndef f(x):\n    return x < LIMIT\n")[1:3]
-    seconds = {"t/u.py::slow": 2.0, "t/u.py::fast": 1.0, "t/test_a.py::other": 3.0, "t/u.py::long": 19.0}
+    seconds = {"t/u.py::slow": 2.0, "t/u.py::fast": 1.0, "t/test_a.py::other": 3.0, "t/u.py::long": 9.0}
     piece = Piece("", {}, seconds, {"p/a.py:0": [*seconds], "p/a.py:1": ["t/u.py::fast"]})
     used = {"LIMIT": {"p/a.py:0"}}
     wanted = ["t/test_a.py::other", "t/u.py::fast", "t/u.py::slow"]
-    assert chosen(limit, [piece], used, imported=True) == wanted
+    assert chosen(limit, [piece], used, imported=True) == wanted[:2]
     assert chosen(less, [piece], {}, imported=False) == wanted
     assert order("p/a/c.py", {"tests/b", "tests/a", "tests/app"}) == ["tests/a", "tests/app", "tests/b"]
 
