@@ -22,11 +22,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="how many seeds run at once")
     parser.add_argument("--story", type=Path, help="run this story instead of a seed's")
     parser.add_argument("--write", type=Path, help="write a story that fails here, as short as it can be")
+    parser.add_argument("--log", type=Path, help="write every line of the log here")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     story = json.loads(given.story.read_text("utf-8")) if given.story else stories.draw(given.seed, given.years)
     begun = time.perf_counter()
-    ran = run(story)
+    ran = run(story, keeps_all=given.log is not None)
+    if given.log:
+        given.log.write_text("\n".join(ran.lines), "utf-8", "surrogatepass")
     tell(ran, time.perf_counter() - begun)
 
 

@@ -44,6 +44,8 @@ LONGEST_SECONDS = 6 * 3_600.0
 LOOK_MOMENTS = 50
 """How often what nobody holds any more is collected: never while anything runs."""
 KEPT_LINES = 400
+KEPT_REQUESTS = 200
+"""How many of the newest keep their bodies."""
 
 WORKER: ContextVar[Worker | None] = ContextVar("WORKER", default=None)
 """The worker whose code runs."""
@@ -79,8 +81,8 @@ class Worker:
 class World:
     """All of it; a context."""
 
-    def __init__(self, story: Json) -> None:
-        self.story = story
+    def __init__(self, story: Json, *, keeps_all: bool = False) -> None:
+        self.story, self.keeps_all = story, keeps_all
         self.loop = asyncio.get_running_loop()
         assert isinstance(self.loop, VirtualLoop)
         self.chance = Chance()
@@ -101,6 +103,7 @@ class World:
         """Of which worker, and when, in epoch seconds."""
         self._folder = tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True)
         self.folder = Path(self._folder.name)
+        self._noted = self._judged = 0
         self._sql: sqlite3.Connection | None = None
         self.workers = [self._new_worker(f"w{at}") for at in range(story["workers"])]
         self._dead: list[Worker] = []
@@ -131,7 +134,8 @@ class World:
         return worker.apps[-1]
 
     async def _database(self, worker: str, kind: str, statement: str) -> None:
-        self.log("database", worker, kind, statement)
+        is_of_tables = statement.startswith(("CREATE INDEX", "PRAGMA"))  # SQLAlchemy keeps indexes in a set
+        self.log("database", worker, kind, "" if is_of_tables else statement)
         await self.faults.database(worker, kind, statement)
 
     def query(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -159,7 +163,7 @@ class World:
         line = f"{self.loop.time():.6f} {' '.join(map(str, parts))}"
         self.digest.update(line.encode("utf-8", "surrogatepass"))
         self.lines.append(line)
-        if len(self.lines) > 2 * KEPT_LINES:
+        if not self.keeps_all and len(self.lines) > 2 * KEPT_LINES:
             del self.lines[:-KEPT_LINES]
 
     # --- how it goes on
@@ -175,6 +179,7 @@ class World:
                 gc.collect()
             if found := self.laws.check():
                 raise BrokenError(at, found)
+            self._forget()
 
     async def _moment(self, moment: Json) -> None:
         self.counts["moments"] += 1
@@ -192,6 +197,18 @@ class World:
         self.faults.disarm()
         self.loop.forget_calls()
         await self._idle()
+        for exchange in self.upstream.exchanges[self._noted :]:
+            if record := exchange.record:
+                sent = hashlib.sha256(record.raw).hexdigest()
+                self.log("request", exchange.worker, record.path, record.status, sent, record.billed)
+        self._noted = len(self.upstream.exchanges)
+
+    def _forget(self) -> None:
+        """Let go of the bodies of requests that were judged."""
+        for exchange in self.upstream.exchanges[self._judged : -KEPT_REQUESTS]:
+            if exchange.record:
+                exchange.record.raw, exchange.record.body, exchange.record.output = b"", {}, []
+        self._judged = max(self._judged, len(self.upstream.exchanges) - KEPT_REQUESTS)
 
     async def _idle(self) -> None:
         """Wait until nothing runs in the background."""
@@ -284,23 +301,23 @@ class Ran:
     lines: tuple[str, ...]
 
 
-def run(story: Json) -> Ran:
-    """Run a story in a world of its own."""
+def run(story: Json, *, keeps_all: bool = False) -> Ran:
+    """Run a story in a world of its own; its last lines are kept, or all."""
     gc.collect()
     gc.disable()
     loop = VirtualLoop()
     loop.set_task_factory(_new_task)
     asyncio.set_event_loop(loop)
     try:
-        return loop.run_until_complete(_run(story))
+        return loop.run_until_complete(_run(story, keeps_all))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
         gc.enable()
 
 
-async def _run(story: Json) -> Ran:
-    world = World(story)
+async def _run(story: Json, keeps_all: bool) -> Ran:  # noqa: FBT001 - passed on
+    world = World(story, keeps_all=keeps_all)
     broken = None
     with installed(world.clock, world.chance):
         try:
