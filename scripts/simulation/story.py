@@ -71,6 +71,9 @@ def _moment(chance: Random, drawn: users.Drawn) -> Json:
 
 def shrunk(story: Json, fails: Callable[[Json], bool]) -> Json:
     """The shortest story that is found to fail still: without as many moments, then steps and faults, as can go."""
+    for user in range(story["users"]):
+        without = {**story, "moments": [_without_user(moment, user) for moment in story["moments"]]}
+        story = without if fails(without) else story
     moments = _without(story["moments"], lambda rest: fails({**story, "moments": rest}))
     for name in ("steps", "faults"):
         for at, moment in enumerate(moments):
@@ -82,6 +85,10 @@ def shrunk(story: Json, fails: Callable[[Json], bool]) -> Json:
                 kept = _without(moment[name], lambda rest: fails({**story, "moments": with_these(rest)}))
                 moments = with_these(kept)
     return {**story, "moments": moments}
+
+
+def _without_user(moment: Json, user: int) -> Json:
+    return {**moment, "steps": [step for step in moment["steps"] if step["user"] != user]}
 
 
 def _without(parts: list[Any], fails: Callable[[list[Any]], bool]) -> list[Any]:

@@ -14,6 +14,7 @@ import tempfile
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +56,16 @@ class BrokenError(Exception):
     """A law does not hold; says which, and in which moment of the story."""
 
     def __init__(self, at: int, found: list[str]) -> None:
-        super().__init__(f"moment {at}: {'; '.join(found)}")
+        super().__init__(at, found)
         self.at, self.found = at, found
+
+    def __str__(self) -> str:
+        return f"moment {self.at}: {'; '.join(self.found)}"
+
+    @property
+    def law(self) -> str:
+        """Which law it is: what stands before the colon."""
+        return self.found[0].partition(":")[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -191,7 +200,7 @@ class World:
         if steps:
             _, late = await asyncio.wait(steps, timeout=LONGEST_SECONDS)
             if late:
-                raise BrokenError(self.counts["moments"] - 1, [f"{len(late)} steps do not end"])
+                raise BrokenError(self.counts["moments"] - 1, [f"end: {len(late)} steps do not end"])
             for step in steps:
                 step.result()
         self.faults.disarm()
@@ -299,6 +308,7 @@ class Ran:
     struck: dict[str, int]
     broken: BrokenError | None
     lines: tuple[str, ...]
+    seconds: float
 
 
 def run(story: Json, *, keeps_all: bool = False) -> Ran:
@@ -318,7 +328,7 @@ def run(story: Json, *, keeps_all: bool = False) -> Ran:
 
 async def _run(story: Json, keeps_all: bool) -> Ran:  # noqa: FBT001 - passed on
     world = World(story, keeps_all=keeps_all)
-    broken = None
+    broken, begun = None, perf_counter()
     with installed(world.clock, world.chance):
         try:
             await world.run()
@@ -330,4 +340,4 @@ async def _run(story: Json, keeps_all: bool) -> Ran:  # noqa: FBT001 - passed on
                 task.cancel()
             await asyncio.sleep(0)
     counts = {**world.counts, "requests": len(world.upstream.exchanges), "days": int(world.loop.time() / 86_400)}
-    return Ran(world.digest.hexdigest(), counts, dict(world.faults.struck), broken, tuple(world.lines))
+    return Ran(world.digest.hexdigest(), counts, dict(world.faults.struck), broken, tuple(world.lines), perf_counter() - begun)
