@@ -173,7 +173,7 @@ class Faults:
         elif place != "world":
             self._armed.append(_Armed(record, record.get("skip", 0), record.get("times", 1)))
 
-    def calm(self) -> None:
+    def disarm(self) -> None:
         """Let nothing that is armed strike any more; what is away comes back in its time."""
         self._armed.clear()
 

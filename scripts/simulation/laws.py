@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from open_webui_openrouter_pipe.app import App
+    from scripts.simulation.clock import Clock
     from scripts.simulation.faults import Record
     from scripts.simulation.host import Shown
     from scripts.simulation.services import Call, Exchange, Upstream
@@ -74,11 +75,12 @@ class World(Protocol):
     def apps(self) -> Mapping[str, App]:
         """Those of the workers that live."""
 
-    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def query(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """What a statement finds in the database."""
 
-    def clock(self) -> float:
-        """True epoch seconds."""
+    @property
+    def clock(self) -> Clock:
+        """The world's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ class Laws:
         names = _marked(shown.output) - pasted
         if not names or shown.call.chat_id.startswith("temporary:"):
             return
-        owners = dict(self.world.query(NAMED, json.dumps(sorted(names))))
+        owners = dict(self.world.query(NAMED, [json.dumps(sorted(names))]))
         for name in sorted(names):
             if owners.get(name) != shown.call.user_id:
                 yield f"marker: {name} of {shown.call} is of {owners.get(name, 'nobody')}"
@@ -247,7 +249,7 @@ class Laws:
         at = broken_at(chat.body, record.body)
         if at == "" or any(map(SAID_OF_CUTS.search, shown.lines)):
             return
-        found = self.world.query(BREAKS, sent[0].generation)
+        found = self.world.query(BREAKS, [sent[0].generation])
         if not any(cause or _is_step(json.loads(steps)) for steps, cause in found):
             yield f"prefix: {shown.call} begins otherwise than the request before it, at {at}"
 
@@ -257,7 +259,7 @@ class Laws:
         service = self.world.upstream.service
         self._unbilled |= dict([*service.bills.items()][self._bills :])
         self._bills = len(service.bills)
-        for row, name, generation, estimated, cost, provider, *_ in self.world.query(NEW_ROWS, self._row):
+        for row, name, generation, estimated, cost, provider, *_ in self.world.query(NEW_ROWS, [self._row]):
             self._row = row
             self.judged["bill"] += 1
             self._rows_of[generation] += 1
@@ -286,8 +288,8 @@ class Laws:
 
     def _of_holds(self) -> Iterator[str]:
         self.judged["hold"] += 1
-        now = self.world.clock()
-        held = self.world.query(f"{HOLDS} WHERE until > ?", int(now))[0][0]
+        now = self.world.clock.true()
+        held = self.world.query(f"{HOLDS} WHERE until > ?", [int(now)])[0][0]
         if held and not any(now - when < HOLD_SECONDS for _, when in self.world.kills):
             yield f"hold: {held} are held, and nothing runs"
 

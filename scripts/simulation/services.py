@@ -100,6 +100,9 @@ class Upstream:
         self.service = _Service(faults, clock)
         self.app = create_app(self.service)
         self.exchanges: list[Exchange] = []
+        """Those that were not judged yet."""
+        self.requests = 0
+        """How many there were in all."""
         self._rates: dict[str, dict[str, Decimal]] = {}
 
     def transport(self, worker: str) -> Transport:
@@ -132,6 +135,7 @@ class Transport(httpx.AsyncBaseTransport):
         self.check()
         exchange = Exchange(self.worker, CALL.get())
         self.upstream.exchanges.append(exchange)
+        self.upstream.requests += 1
         await asyncio.sleep(self.upstream.chance.uniform(*TRAVEL_SECONDS))
         self.check()
         if struck := self.upstream.faults.take("connect", self.worker):
