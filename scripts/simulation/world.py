@@ -1,0 +1,316 @@
+"""One world: the host and its workers, the provider, the database and Redis, in one event loop under one seed.
+
+It runs a story moment by moment: the steps of a moment go on at once, each on one of the workers; when all have ended
+and nothing runs in the background, the laws are judged. A worker that is killed loses all that it had in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import sqlite3
+import tempfile
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.conversation.masking import Secret
+from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.store.cache import GuardedRedis
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.worker import Host as Resources
+from scripts.standin.prompt import ByteTokenizer
+
+from . import host, users
+from .clock import Chance, Clock, VirtualLoop, installed
+from .faults import WORLD_KINDS, Faults
+from .laws import Laws
+from .services import BASE_URL, RedisServer, Upstream
+from .sqlite import Driver
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+Json = dict[str, Any]
+
+KEY = "sk-or-v1-simulation"
+SECRET = "the host's secret"  # noqa: S105 - of a host that does not exist
+LONGEST_SECONDS = 6 * 3_600.0
+"""No step, and nothing in the background, may take longer."""
+LOOK_MOMENTS = 50
+"""How often what nobody holds any more is collected: never while anything runs."""
+KEPT_LINES = 400
+
+WORKER: ContextVar[Worker | None] = ContextVar("WORKER", default=None)
+"""The worker whose code runs."""
+
+
+class BrokenError(Exception):
+    """A law does not hold; says which, and in which moment of the story."""
+
+    def __init__(self, at: int, found: list[str]) -> None:
+        super().__init__(f"moment {at}: {'; '.join(found)}")
+        self.at, self.found = at, found
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One process of the host, as long as it lives."""
+
+    name: str
+    pipe: Pipe
+    parts: tuple[Any, ...]
+    """What it reaches others by: each has a `kill`."""
+    skew_seconds: float = 0.0
+    tasks: dict[asyncio.Task[Any], None] = field(default_factory=dict)
+    apps: list[App] = field(default_factory=list)
+    is_dead: bool = False
+
+    @property
+    def app(self) -> App | None:
+        """What answers in it; None before the first call, and when it is dead."""
+        return self.apps[-1] if self.apps and not self.is_dead else None
+
+
+class World:
+    """All of it; a context."""
+
+    def __init__(self, story: Json) -> None:
+        self.story = story
+        self.loop = asyncio.get_running_loop()
+        assert isinstance(self.loop, VirtualLoop)
+        self.chance = Chance()
+        self.chance.seed(story["seed"])
+        self.clock = Clock(self.loop, _skew_seconds)
+        self.digest, self.lines = hashlib.sha256(), list[str]()
+        self.host = host.Host(self.clock.true)
+        self.host.log = self.log
+        self.host.valves = {"API_KEY": KEY, "BASE_URL": BASE_URL, **story["valves"]}
+        self.host.users = {f"user-{at}": host.User(f"user-{at}", is_admin=at == 0) for at in range(story["users"])}
+        self.faults = Faults(self.clock.true, lambda line: self.log("fault", line))
+        self.travel = Random(f"travel {story['seed']}")  # noqa: S311 - no secret
+        self.upstream = Upstream(self.faults, self.clock.true, self.travel)
+        self.upstream.service.tokenizer = ByteTokenizer()
+        self.redis = RedisServer(self.faults, self.clock.true, self.travel)
+        self.counts = {"messages": 0, "tools": 0, "moments": 0}
+        self.kills: list[tuple[str, float]] = []
+        """Of which worker, and when, in epoch seconds."""
+        self._folder = tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True)
+        self.folder = Path(self._folder.name)
+        self._sql: sqlite3.Connection | None = None
+        self.workers = [self._new_worker(f"w{at}") for at in range(story["workers"])]
+        self._dead: list[Worker] = []
+        self.laws = Laws(self)
+
+    # --- what it is made of
+
+    def _new_worker(self, name: str) -> Worker:
+        driver = Driver(self.folder / "rows.db", name, self.clock.true, self._database)
+        transport, redis = self.upstream.transport(name), self.redis.client(name)
+        worker = Worker(name, Pipe(lambda: self._build(worker)), (driver, transport, redis))
+        return worker
+
+    def _build(self, worker: Worker) -> App:
+        driver, transport, redis = worker.parts
+        resources = Resources(
+            Database(driver.engine()),
+            self.host,
+            Secret(SECRET),
+            redis=GuardedRedis(redis, prefix="simulation", clock=self.loop.time),
+            cache_folder=self.folder,
+            files=host.Files(self.host),
+            chat_pauses=self.host.pauses,
+            people=self.host.people,
+            stored_valves=self.host.stored_valves,
+        )
+        worker.apps.append(App(resources, transport=transport, clock=self.clock.now))
+        return worker.apps[-1]
+
+    async def _database(self, worker: str, kind: str, statement: str) -> None:
+        self.log("database", worker, kind, statement)
+        await self.faults.database(worker, kind, statement)
+
+    def query(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """What a query finds, whatever the workers' connections do."""
+        if self._sql is None:
+            self._sql = sqlite3.connect(self.folder / "rows.db")
+        return self._sql.execute(query, values).fetchall()
+
+    @property
+    def apps(self) -> dict[str, App]:
+        """What answers in each worker that lives."""
+        return {worker.name: app for worker in self.workers if (app := worker.app)}
+
+    @property
+    def answers(self) -> list[host.Shown]:
+        """What users saw, turn by turn."""
+        return self.host.answers
+
+    def user(self, step: Json) -> host.User:
+        """Whose a step is."""
+        return self.host.users[f"user-{step['user'] % len(self.host.users)}"]
+
+    def log(self, *parts: Any) -> None:
+        """Note an event."""
+        line = f"{self.loop.time():.6f} {' '.join(map(str, parts))}"
+        self.digest.update(line.encode("utf-8", "surrogatepass"))
+        self.lines.append(line)
+        if len(self.lines) > 2 * KEPT_LINES:
+            del self.lines[:-KEPT_LINES]
+
+    # --- how it goes on
+
+    async def run(self) -> None:
+        """Run the whole story. Raises BrokenError."""
+        for at, moment in enumerate(self.story["moments"]):
+            await asyncio.sleep(moment["after"])
+            self.chance.seed(moment["seed"])
+            self.travel.seed(moment["seed"])
+            await self._moment(moment)
+            if at % LOOK_MOMENTS == 0:
+                gc.collect()
+            if found := self.laws.check():
+                raise BrokenError(at, found)
+
+    async def _moment(self, moment: Json) -> None:
+        self.counts["moments"] += 1
+        if (valves := moment.get("valves")) is not None:
+            self.host.valves = {"API_KEY": KEY, "BASE_URL": BASE_URL, **valves}
+        for record in moment.get("faults", ()):
+            self._arm(record)
+        steps = [asyncio.ensure_future(self._step(step)) for step in moment["steps"]]
+        if steps:
+            _, late = await asyncio.wait(steps, timeout=LONGEST_SECONDS)
+            if late:
+                raise BrokenError(self.counts["moments"] - 1, [f"{len(late)} steps do not end"])
+            for step in steps:
+                step.result()
+        self.faults.disarm()
+        self.loop.forget_calls()
+        await self._idle()
+
+    async def _idle(self) -> None:
+        """Wait until nothing runs in the background."""
+        for worker in self.workers:
+            if app := worker.app:
+                async with asyncio.timeout(LONGEST_SECONDS):
+                    await app.idle()
+                    await app.worker.own.ledger.idle()
+
+    async def _step(self, step: Json) -> None:
+        """Run a step on its worker, unless that dies meanwhile."""
+        await asyncio.sleep(step.get("offset", 0.0))
+        worker = self.workers[step["worker"] % len(self.workers)]
+        self.log("step", worker.name, step)
+        self.counts["messages"] += step["act"] not in users.SILENT
+        self.counts["tools"] += step["act"] == "tools"
+        task = self._start(worker, users.Acts(self, worker, step).run())
+        await asyncio.wait({task})
+        if task.cancelled():
+            if not worker.is_dead:
+                raise AssertionError(f"a step was cancelled: {step}")
+        elif (error := task.exception()) and not worker.is_dead:
+            raise error
+
+    def _start(self, worker: Worker, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        context = copy_context()
+        context.run(WORKER.set, worker)
+        return self.loop.create_task(work, context=context)
+
+    def _arm(self, record: Json) -> None:
+        """Let a fault strike; what is about a whole worker is done here."""
+        if record["kind"] not in WORLD_KINDS:
+            self.faults.arm(record)
+            return
+        if record["kind"] == "prices":
+            self.upstream.multiply_prices(record["model"], record["factor"])
+            self.faults.note(record, record["model"])
+            return
+        worker = next(each for each in self.workers if each.name == record["worker"])
+        if record["kind"] == "kill":
+            self.loop.after_turns(1 + record["turns"], lambda: self._strike(worker, record))
+            return
+        if record["kind"] == "skew":
+            worker.skew_seconds = record["seconds"]
+        else:
+            self.host.own_valves[worker.pipe] = record["valves"]
+        self.faults.note(record, worker.name)
+
+    def _strike(self, worker: Worker, record: Json) -> None:
+        if not worker.is_dead:
+            self.faults.note(record, worker.name)
+            self.kill(worker)
+
+    def kill(self, worker: Worker) -> None:
+        """End a worker as the end of its process does, and begin another in its place."""
+        worker.is_dead = True
+        self.kills.append((worker.name, self.clock.true()))
+        for part in worker.parts:
+            part.kill()
+        for task in [*worker.tasks]:
+            task.cancel()
+        self._dead.append(worker)  # its app closes what it holds when it is collected: not in the middle
+        self.workers[self.workers.index(worker)] = self._new_worker(worker.name)
+
+
+def _skew_seconds() -> float:
+    worker = WORKER.get()
+    return worker.skew_seconds if worker else 0.0
+
+
+def _new_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    """A task that its worker's end takes with it."""
+    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **options)
+    context = options.get("context")
+    worker = context.get(WORKER) if context else WORKER.get()
+    if worker:
+        worker.tasks[task] = None
+        task.add_done_callback(lambda done: worker.tasks.pop(done, None))
+    return task
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a run: its log's digest, what was counted, and what is broken, None for nothing."""
+
+    digest: str
+    counts: dict[str, int]
+    struck: dict[str, int]
+    broken: BrokenError | None
+    lines: tuple[str, ...]
+
+
+def run(story: Json) -> Ran:
+    """Run a story in a world of its own."""
+    gc.collect()
+    gc.disable()
+    loop = VirtualLoop()
+    loop.set_task_factory(_new_task)
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_run(story))
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+        gc.enable()
+
+
+async def _run(story: Json) -> Ran:
+    world = World(story)
+    broken = None
+    with installed(world.clock, world.chance):
+        try:
+            await world.run()
+        except BrokenError as error:
+            broken = error
+        finally:
+            world.upstream.close()
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.sleep(0)
+    counts = {**world.counts, "requests": len(world.upstream.exchanges), "days": int(world.loop.time() / 86_400)}
+    return Ran(world.digest.hexdigest(), counts, dict(world.faults.struck), broken, tuple(world.lines))
