@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-CANARY = re.compile(r"canary-([\w.]+)-(\d+)")
+CANARY = re.compile(r"canary-([\w.-]+)-(\d+)")
 ORDERED = frozenset({"refusal", "recorded", "provider"})
 """The kinds of faults by which the stand-in answers with an error."""
 ENDLESS = ("fail=", "incomplete=", "mute", "hang", "first=200")
@@ -115,6 +115,7 @@ class Laws:
         self._running: list[Exchange] = []
         self._struck: Counter[str] = Counter()
         self._chats: defaultdict[tuple[str, str], _Chat] = defaultdict(_Chat)
+        self._users: set[str] = set()
         self._rows_of: Counter[str] = Counter()
         self._unbilled: dict[str, Json] = {}
         self._bills = 0
@@ -182,7 +183,8 @@ class Laws:
         assert exchange.record
         self.judged["own"] += 1
         whose = {user for user, _ in CANARY.findall(exchange.record.raw.decode("utf-8", "replace"))}
-        if others := sorted(whose - {call.user_id}):
+        self._users.add(call.user_id)
+        if others := sorted(whose & self._users - {call.user_id}):
             yield f"own: a request of {call.user_id} has words of {', '.join(others)}"
 
     # --- answers

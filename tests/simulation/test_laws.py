@@ -126,6 +126,15 @@ def cut_off(world: World) -> None:
     world.upstream.faults.struck["cut"] += 1
 
 
+def another(world: World) -> None:
+    """Eve has sent something of her own, and Ada what is Eve's."""
+    other = world.asked(["canary-eve-1 Hello"])
+    other.call = Call("eve", "chat-9", "message-9")
+    world.show(call=other.call)
+    world.upstream.exchanges.reverse()
+    world.record.raw += b" canary-eve-1"
+
+
 def of_worker(**sizes: Any) -> Callable[[World], None]:
     """A worker that counts so much."""
     budget = {"held_bytes": 0, "used_bytes": 0, "limit_bytes": 10} | sizes
@@ -167,7 +176,7 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         lambda world: world.show(messages=(QUESTION, SECOND), lines=(TOLD,)),
         "",
     ),
-    "a word of another": (lambda world: setattr(world.record, "raw", b"canary-ada-1 canary-eve-1"), "own"),
+    "a word of another": (another, "own"),
     "a chat that goes on": (goes_on, ""),
     "another beginning": (lambda world: goes_on(world, system=" Changed."), "prefix"),
     "one whose row says why": (
