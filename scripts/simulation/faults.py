@@ -23,7 +23,7 @@ import sqlite3
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from scripts.paths import ROOT
 from scripts.standin.errors import KNOWN
@@ -33,36 +33,8 @@ if TYPE_CHECKING:
     from random import Random
 
 Record = dict[str, Any]
+Place = Literal["connect", "stream", "answer", "database", "redis", "away", "world"]
 
-WORLD_KINDS: Final = frozenset({"kill", "skew", "settings", "prices"})
-"""What the world carries out itself."""
-PLACES: Final = {
-    "connect": "connect",
-    "cut": "stream",
-    "refusal": "answer",
-    "recorded": "answer",
-    "provider": "answer",
-    "database": "database",
-    "redis": "redis",
-}
-"""The kind of operation that a kind of fault strikes."""
-AWAY: Final = {"database_away": "database", "redis_away": "redis"}
-RATES: Final = {
-    "connect": 6,
-    "cut": 22,
-    "refusal": 14,
-    "recorded": 14,
-    "provider": 14,
-    "database": 22,
-    "database_away": 4,
-    "redis": 8,
-    "redis_away": 3,
-    "kill": 8,
-    "skew": 3,
-    "settings": 3,
-    "prices": 3,
-}
-"""How often each kind is drawn beside the others."""
 ERRORS: Final = ROOT / "tests" / "data" / "openrouter" / "errors.json"
 GATEWAY_STATUSES: Final = (500, 502, 503, 504, 520, 522, 524)
 PROVIDER_ORDERS: Final = (
@@ -100,53 +72,79 @@ def recorded_errors() -> list[Record]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of fault: how often it is drawn beside the others, which operation it strikes, and what it is like.
+
+    The place is "away" for what is away for a time, and "world" for what the world carries out.
+    """
+
+    rate: int
+    place: Place
+    fields: Callable[[Random], Record]
+
+
+def _connect(chance: Random) -> Record:
+    return {"how": chance.choice(("refused", "reset"))}
+
+
+def _cut(chance: Random) -> Record:
+    how = chance.choice(("drop", "reset", "half", "noise", "silence"))
+    return {
+        "how": how,
+        "times": 1,
+        "after_bytes": int(chance.expovariate(1 / 4000)),
+        "noise": chance.randbytes(12).hex(),
+    }
+
+
+def _refusal(chance: Random) -> Record:
+    if chance.random() < 1 / 4:
+        return {"orders": f"error={chance.choice(GATEWAY_STATUSES)} family=html"}
+    family = chance.choice(("", "", " family=A", " family=B", " family=C"))
+    wait = chance.choice(("", " retry_after=2", " retry_after=600"))
+    return {"orders": f"error={chance.choice([*KNOWN])}{family}{wait}"}
+
+
+def _provider(chance: Random) -> Record:
+    return {"orders": chance.choice(PROVIDER_ORDERS).format(deltas=chance.randrange(12))}
+
+
+def _away(chance: Random) -> Record:
+    return {"seconds": chance.choice((0.3, 2.0, 20.0, 300.0))}
+
+
+KINDS: Final = {
+    "connect": Kind(6, "connect", _connect),
+    "cut": Kind(22, "stream", _cut),
+    "refusal": Kind(14, "answer", _refusal),
+    "recorded": Kind(14, "answer", lambda chance: {"row": chance.randrange(len(recorded_errors()))}),
+    "provider": Kind(14, "answer", _provider),
+    "database": Kind(22, "database", lambda chance: {"moment": chance.choice(MOMENTS)}),
+    "database_away": Kind(4, "away", _away),
+    "redis": Kind(8, "redis", lambda chance: {"how": chance.choice(("lost", "unheard"))}),
+    "redis_away": Kind(3, "away", _away),
+    "kill": Kind(8, "world", lambda chance: {"turns": int(chance.expovariate(1 / 300))}),
+    "skew": Kind(3, "world", lambda chance: {"seconds": chance.choice(SKEWS_SECONDS)}),
+    "settings": Kind(3, "world", lambda chance: {"valves": chance.choice(OTHER_SETTINGS)}),
+    "prices": Kind(3, "world", lambda chance: {"factor": chance.choice((0.25, 0.5, 2.0, 10.0))}),
+}
+WORLD_KINDS: Final = frozenset(kind for kind, each in KINDS.items() if each.place == "world")
+"""What the world carries out itself; a kill comes after so many turns of the event loop."""
+
+
 def draw(chance: Random, workers: Sequence[str], models: Sequence[str]) -> Record:
-    """Draw a fault that strikes any of the workers."""
-    kind = chance.choices([*RATES], [*RATES.values()])[0]
-    record: Record = {"kind": kind}
-    if kind in PLACES:
-        record["skip"] = chance.choice((0, 0, 0, 1, 2, 5))
-        record["times"] = chance.choice((1, 1, 1, 1, 2, 6))
-    match kind:
-        case "connect":
-            record["how"] = chance.choice(("refused", "reset"))
-        case "cut":
-            record |= {"how": chance.choice(("drop", "reset", "half", "noise", "silence")), "times": 1}
-            record |= {"after_bytes": int(chance.expovariate(1 / 4000)), "noise": chance.randbytes(12).hex()}
-        case "refusal":
-            family = chance.choice(("", "", "A", "B", "C"))
-            if chance.random() < 1 / 4:
-                record["orders"] = f"error={chance.choice(GATEWAY_STATUSES)} family=html"
-            else:
-                waits = chance.choice(("", " retry_after=2", " retry_after=600"))
-                status = chance.choice([*KNOWN])
-                record["orders"] = f"error={status}{f' family={family}' if family else ''}{waits}"
-        case "recorded":
-            record["row"] = chance.randrange(len(recorded_errors()))
-        case "provider":
-            record["orders"] = chance.choice(PROVIDER_ORDERS).format(deltas=chance.randrange(12))
-        case "database":
-            record["moment"] = chance.choice(MOMENTS)
-        case "redis":
-            record["how"] = chance.choice(("lost", "unheard"))
-        case "database_away" | "redis_away":
-            record["seconds"] = chance.choice((0.3, 2.0, 20.0, 300.0))
-        case _:
-            record |= _of_world(kind, chance, workers, models)
-    return record
-
-
-def _of_world(kind: str, chance: Random, workers: Sequence[str], models: Sequence[str]) -> Record:
-    if kind == "prices":
-        return {"model": chance.choice(models), "factor": chance.choice((0.25, 0.5, 2.0, 10.0))}
-    record: Record = {"worker": chance.choice(workers)}
-    match kind:
-        case "kill":  # in turns of the event loop
-            return {**record, "turns": int(chance.expovariate(1 / 300))}
-        case "skew":
-            return {**record, "seconds": chance.choice(SKEWS_SECONDS)}
-        case _:
-            return {**record, "valves": chance.choice(OTHER_SETTINGS)}
+    """Draw a fault that strikes any of the workers, or the prices of one of the models."""
+    name = chance.choices([*KINDS], [each.rate for each in KINDS.values()])[0]
+    kind = KINDS[name]
+    record: Record = {"kind": name}
+    if kind.place not in {"world", "away"}:
+        record |= {"skip": chance.choice((0, 0, 0, 1, 2, 5)), "times": chance.choice((1, 1, 1, 1, 2, 6))}
+    elif name == "prices":
+        record["model"] = chance.choice(models)
+    elif kind.place == "world":
+        record["worker"] = chance.choice(workers)
+    return record | kind.fields(chance)
 
 
 @dataclass(slots=True, eq=False)
@@ -168,14 +166,12 @@ class Faults:
 
     def arm(self, record: Record) -> None:
         """Let a fault strike from here on."""
-        kind = record["kind"]
-        if kind in AWAY:
-            self._away_until[AWAY[kind]] = self._clock() + record["seconds"]
+        place = KINDS[record["kind"]].place
+        if place == "away":
+            self._away_until[record["kind"].removesuffix("_away")] = self._clock() + record["seconds"]
             self.note(record, "all")
-        elif kind in PLACES:
+        elif place != "world":
             self._armed.append(_Armed(record, record.get("skip", 0), record.get("times", 1)))
-        elif kind not in WORLD_KINDS:
-            raise ValueError(kind)
 
     def disarm(self) -> None:
         """Let nothing that is armed strike any more; what is away comes back in its time."""
@@ -186,12 +182,12 @@ class Faults:
         self.struck[record["kind"]] += 1
         self._say(f"fault {json.dumps(record, sort_keys=True)} strikes {whom}")
 
-    def take(self, place: str, whom: str, moment: str = "") -> Record | None:
+    def take(self, place: Place, whom: str, moment: str = "") -> Record | None:
         """The fault that strikes this operation, if any does; one that cuts is noted when it comes to that."""
         if self._clock() < self._away_until.get(place, 0.0):
             return {"kind": f"{place}_away", "how": "lost", "moment": moment}
         for armed in self._armed:
-            if PLACES[armed.record["kind"]] != place or armed.record.get("moment", "") != moment:
+            if KINDS[armed.record["kind"]].place != place or armed.record.get("moment", "") != moment:
                 continue
             if armed.skip > 0:
                 armed.skip -= 1

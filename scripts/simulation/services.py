@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import httpx
 from redis.exceptions import ConnectionError as RedisLost
+from starlette.requests import ClientDisconnect
 
 from open_webui_openrouter_pipe.openrouter.connections import Pace
 from scripts.standin import catalogue
@@ -98,6 +100,9 @@ class Upstream:
         self.service = _Service(faults, clock)
         self.app = create_app(self.service)
         self.exchanges: list[Exchange] = []
+        """Those that were not judged yet."""
+        self.requests = 0
+        """How many there were in all."""
         self._rates: dict[str, dict[str, Decimal]] = {}
 
     def transport(self, worker: str) -> Transport:
@@ -122,13 +127,15 @@ class Transport(httpx.AsyncBaseTransport):
     def __init__(self, upstream: Upstream, worker: str) -> None:
         self.upstream, self.worker = upstream, worker
         self.is_dead = False
-        self.open: set[Answer] = set()
+        self.open: dict[Answer, None] = {}
+        """The answers on their way, in their order."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; raises what httpx would."""
         self.check()
         exchange = Exchange(self.worker, CALL.get())
         self.upstream.exchanges.append(exchange)
+        self.upstream.requests += 1
         await asyncio.sleep(self.upstream.chance.uniform(*TRAVEL_SECONDS))
         self.check()
         if struck := self.upstream.faults.take("connect", self.worker):
@@ -223,7 +230,7 @@ class Answer(httpx.AsyncByteStream):
         work = self.transport.upstream.app(scope, receive, self._send)
         self._task = asyncio.get_running_loop().create_task(_served(work), context=context)
         self._task.add_done_callback(self._end)
-        self.transport.open.add(self)
+        self.transport.open[self] = None
         self._watch()
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
@@ -253,7 +260,7 @@ class Answer(httpx.AsyncByteStream):
         """Let the server see that nobody reads any more."""
         if self._timer:
             self._timer.cancel()
-        self.transport.open.discard(self)
+        self.transport.open.pop(self, None)
         self.error = self.error or httpx.ReadError("It was closed.")
         if self._task and not self._task.done():
             self.exchange.has_left = not self._is_complete
@@ -331,12 +338,8 @@ class Answer(httpx.AsyncByteStream):
 
 async def _served(work: Any) -> None:
     """Answer; a client that is gone is no failure of the server's."""
-    from starlette.requests import ClientDisconnect
-
-    try:
+    with suppress(ClientDisconnect):
         await work
-    except ClientDisconnect:
-        pass
 
 
 # --- Redis
