@@ -11,16 +11,18 @@ from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import story as stories
+from .seeds import run_seed, write_short
 from .world import Ran, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HOUR_SECONDS = 3_600
-SHRINKING_SECONDS = 600.0
+SHOWN_LINES, SHOWN_CHARS = 30, 200
+"""Of the log, where a law does not hold."""
 
 
 def main() -> int:
@@ -55,7 +57,8 @@ def _run_seeds(given: argparse.Namespace) -> int:
         if ran.broken:
             failed[seed] = ran
             if given.stories:
-                _write(given.stories, seed, stories.draw(seed, given.years), ran)
+                path = write_short(given.stories, seed, stories.draw(seed, given.years), ran)
+                print(f"a short story: {path}")
     seconds = time.monotonic() - begun
     years = counts["messages"] / stories.MESSAGES_PER_YEAR
     print(json.dumps(counts), f"{sum(struck.values())} faults:", json.dumps(struck.most_common()))
@@ -79,38 +82,11 @@ def _seeds(given: argparse.Namespace) -> Iterator[tuple[int, Ran]]:
                     seed += 1
 
 
-def run_seed(seed: int, years: float) -> Ran:
-    """Run the story of a seed."""
-    logging.disable(logging.CRITICAL)
-    return run(stories.draw(seed, years))
-
-
-def _write(folder: Path, seed: int, told: dict[str, Any], ran: Ran) -> None:
-    """Write a story that breaks the same law, as short as it gets in some minutes."""
-    end = time.monotonic() + SHRINKING_SECONDS
-    assert ran.broken
-
-    def fails(each: dict[str, Any]) -> bool:
-        if time.monotonic() > end or not each["moments"]:
-            return False
-        try:
-            again = run(each)
-        except Exception:  # noqa: BLE001 - another failure than the one that is looked for
-            return False
-        return again.broken is not None and again.broken.law == ran.broken.law  # type: ignore[union-attr]
-
-    short = stories.shrunk({**told, "moments": told["moments"][: ran.broken.at + 1]}, fails)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{ran.broken.law.replace(' ', '_')}-{seed}.json"
-    path.write_text(json.dumps(short, indent=1) + "\n", "utf-8")
-    print(f"{len(short['moments'])} moments fail: {path}")
-
-
 def _tell(seed: int, ran: Ran) -> None:
     """Print what came of a run."""
     print(f"seed {seed}: {ran.digest[:16]} {json.dumps(ran.counts)} {sum(ran.struck.values())} faults, {ran.seconds:.1f} s")
     if ran.broken:
-        print(*(line[:600] for line in ran.lines[-40:]), sep="\n")
+        print(*(line[:SHOWN_CHARS] for line in ran.lines[-SHOWN_LINES:]), sep="\n")
         print(f"broken: {ran.broken}")
     sys.stdout.flush()
 

@@ -120,8 +120,8 @@ class Clock:
 class Chance:
     """All that is random in a world; begins anew with each of a story's moments, so that none depends on others."""
 
-    def __init__(self) -> None:
-        self._random = Random()  # noqa: S311 - no secret
+    def __init__(self, seed: object) -> None:
+        self.seed(seed)
 
     def seed(self, seed: object) -> None:
         """Begin anew."""

@@ -303,7 +303,7 @@ class _Turn:
         self.host, self.pipe, self.request, self.answer = host, pipe, request, answer
         chat, question = request.chat, request.question
         self.call = Call(chat.user_id, chat.id, answer.id, task="")
-        self.path = chat.branch(question.id)
+        self.path, self.system = chat.branch(question.id), chat.system
         self.output: list[Json] = list(request.continues.output) if request.continues else []
         self.lines: list[str] = []
         self.error = ""
@@ -352,9 +352,7 @@ class _Turn:
         return {**body, **({"tools": tools} if tools else {})}
 
     def _messages(self) -> list[Json]:
-        chat, messages = self.request.chat, list[Json]()
-        if chat.system:
-            messages.append({"role": "system", "content": chat.system})
+        messages: list[Json] = [{"role": "system", "content": self.system}] if self.system else []
         for message in self.path:
             if message.role == "user":
                 messages.append({"role": "user", "content": self._content(message)})
@@ -377,7 +375,7 @@ class _Turn:
             "session_id": "session",
             "user_message_id": question.id,
             "user_message": {"id": question.id, "role": "user", "content": question.text},
-            "base_system_prompt": chat.system or None,
+            "base_system_prompt": self.system or None,
             "base_user_prompt": question.text,
             "variables": {"{{CURRENT_TIMEZONE}}": ZONE},
             "model": {"id": f"{FUNCTION}.{self.request.model}"},

@@ -45,8 +45,6 @@ LONGEST_SECONDS = 6 * 3_600.0
 LOOK_MOMENTS = 50
 """How often what nobody holds any more is collected: never while anything runs."""
 KEPT_LINES = 400
-KEPT_REQUESTS = 200
-"""How many of the newest keep their bodies."""
 
 WORKER: ContextVar[Worker | None] = ContextVar("WORKER", default=None)
 """The worker whose code runs."""
@@ -90,13 +88,11 @@ class Worker:
 class World:
     """All of it; a context."""
 
-    def __init__(self, story: Json, *, keeps_all: bool = False) -> None:
-        self.story, self.keeps_all = story, keeps_all
+    def __init__(self, story: Json, clock: Clock, chance: Chance, *, keeps_all: bool = False) -> None:
+        """Create it while the clock and the chance are installed."""
+        self.story, self.clock, self.chance, self.keeps_all = story, clock, chance, keeps_all
         self.loop = asyncio.get_running_loop()
         assert isinstance(self.loop, VirtualLoop)
-        self.chance = Chance()
-        self.chance.seed(story["seed"])
-        self.clock = Clock(self.loop, _skew_seconds)
         self.digest, self.lines = hashlib.sha256(), list[str]()
         self.host = host.Host(self.clock.true)
         self.host.log = self.log
@@ -107,12 +103,11 @@ class World:
         self.upstream = Upstream(self.faults, self.clock.true, self.travel)
         self.upstream.service.tokenizer = ByteTokenizer()
         self.redis = RedisServer(self.faults, self.clock.true, self.travel)
-        self.counts = {"messages": 0, "tools": 0, "moments": 0}
+        self.counts = {"messages": 0, "tools": 0, "moments": 0, "requests": 0}
         self.kills: list[tuple[str, float]] = []
         """Of which worker, and when, in epoch seconds."""
         self._folder = tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True)
         self.folder = Path(self._folder.name)
-        self._noted = self._judged = 0
         self._sql: sqlite3.Connection | None = None
         self.workers = [self._new_worker(f"w{at}") for at in range(story["workers"])]
         self._dead: list[Worker] = []
@@ -175,6 +170,13 @@ class World:
         if not self.keeps_all and len(self.lines) > 2 * KEPT_LINES:
             del self.lines[:-KEPT_LINES]
 
+    def close(self) -> None:
+        """End all that still runs; the catalogue is as it was."""
+        self.upstream.close()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        self._folder.cleanup()
+
     # --- how it goes on
 
     async def run(self) -> None:
@@ -188,7 +190,6 @@ class World:
                 gc.collect()
             if found := self.laws.check():
                 raise BrokenError(at, found)
-            self._forget()
 
     async def _moment(self, moment: Json) -> None:
         self.counts["moments"] += 1
@@ -206,26 +207,23 @@ class World:
         self.faults.disarm()
         self.loop.forget_calls()
         await self._idle()
-        for exchange in self.upstream.exchanges[self._noted :]:
+        for exchange in self.upstream.exchanges:
             if record := exchange.record:
                 sent = hashlib.sha256(record.raw).hexdigest()
                 self.log("request", exchange.worker, record.path, record.status, sent, record.billed)
-        self._noted = len(self.upstream.exchanges)
-
-    def _forget(self) -> None:
-        """Let go of the bodies of requests that were judged."""
-        for exchange in self.upstream.exchanges[self._judged : -KEPT_REQUESTS]:
-            if exchange.record:
-                exchange.record.raw, exchange.record.body, exchange.record.output = b"", {}, []
-        self._judged = max(self._judged, len(self.upstream.exchanges) - KEPT_REQUESTS)
+        self.counts["requests"] += len(self.upstream.exchanges)
 
     async def _idle(self) -> None:
         """Wait until nothing runs in the background."""
         for worker in self.workers:
             if app := worker.app:
-                async with asyncio.timeout(LONGEST_SECONDS):
-                    await app.idle()
-                    await app.worker.own.ledger.idle()
+                try:
+                    async with asyncio.timeout(LONGEST_SECONDS):
+                        await app.idle()
+                        await app.worker.own.ledger.idle()
+                except TimeoutError:
+                    tasks = [str(task.get_coro()) for task in app.worker.own.tasks]
+                    raise BrokenError(self.counts["moments"] - 1, [f"end: {tasks} do not end"]) from None
 
     async def _step(self, step: Json) -> None:
         """Run a step on its worker, unless that dies meanwhile."""
@@ -238,9 +236,9 @@ class World:
         await asyncio.wait({task})
         if task.cancelled():
             if not worker.is_dead:
-                raise AssertionError(f"a step was cancelled: {step}")
+                raise BrokenError(self.counts["moments"] - 1, [f"raised: a step was cancelled: {step}"])
         elif (error := task.exception()) and not worker.is_dead:
-            raise error
+            raise BrokenError(self.counts["moments"] - 1, [f"raised: {error!r}"]) from error
 
     def _start(self, worker: Worker, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         context = copy_context()
@@ -327,17 +325,17 @@ def run(story: Json, *, keeps_all: bool = False) -> Ran:
 
 
 async def _run(story: Json, keeps_all: bool) -> Ran:  # noqa: FBT001 - passed on
-    world = World(story, keeps_all=keeps_all)
-    broken, begun = None, perf_counter()
-    with installed(world.clock, world.chance):
+    begun, broken = perf_counter(), None
+    clock, chance = Clock(asyncio.get_running_loop(), _skew_seconds), Chance(story["seed"])
+    with installed(clock, chance):
+        world = World(story, clock, chance, keeps_all=keeps_all)
         try:
             await world.run()
         except BrokenError as error:
             broken = error
         finally:
-            world.upstream.close()
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
+            world.close()
             await asyncio.sleep(0)
-    counts = {**world.counts, "requests": len(world.upstream.exchanges), "days": int(world.loop.time() / 86_400)}
-    return Ran(world.digest.hexdigest(), counts, dict(world.faults.struck), broken, tuple(world.lines), perf_counter() - begun)
+    counts = {**world.counts, "kills": len(world.kills), "days": int(world.loop.time() / 86_400)}
+    struck = dict(world.faults.struck)
+    return Ran(world.digest.hexdigest(), counts, struck, broken, tuple(world.lines), perf_counter() - begun)
