@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from open_webui_openrouter_pipe.app import App
     from scripts.simulation.clock import Clock
     from scripts.simulation.faults import Record
-    from scripts.simulation.host import Shown
+    from scripts.simulation.host import Host, Shown
     from scripts.simulation.services import Call, Exchange, Upstream
 
 Json = dict[str, Any]
@@ -51,6 +51,8 @@ SAID_OF_CUTS = re.compile(
 COMMANDS_THAT_CUT = ("/summarize", "/aim", "/discard")
 PAUSED = re.compile(r"next try is in|not available to several|server is busy")
 """What an answer fails by, long after the faults."""
+RETENTION, KEPT = "PERSIST_REASONING_TOKENS", "conversation"
+"""A valve, and with which value thoughts stay in a chat's requests."""
 MOST_TASKS = 8
 """Of a worker, when nothing runs: those that wait for the next thing to do."""
 LOST_SECONDS = 60.0
@@ -74,6 +76,10 @@ class World(Protocol):
     @property
     def apps(self) -> Mapping[str, App]:
         """Those of the workers that live."""
+
+    @property
+    def host(self) -> Host:
+        """What the valves are."""
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """What a statement finds in the database."""
@@ -248,12 +254,20 @@ class Laws:
         if not (shown.appended and chat.body and record) or chat.is_odd or any(each.faults for each in sent):
             return
         self.judged["prefix"] += 1
-        at = broken_at(chat.body, record.body)
+        at = broken_at(*(self._kept(body, shown.call) for body in (chat.body, record.body)))
         if at == "" or any(map(SAID_OF_CUTS.search, shown.lines)):
             return
         found = self.world.query(BREAKS, [sent[0].generation])
         if not any(cause or _is_step(json.loads(steps)) for steps, cause in found):
             yield f"prefix: {shown.call} begins otherwise than the request before it, at {at}"
+
+    def _kept(self, body: Json, call: Call) -> Json:
+        """A request without thoughts, where the valves let them go after a turn."""
+        host = self.world.host
+        of_user = host.users[call.user_id].valves.get(RETENTION, host.valves.get(RETENTION, KEPT))
+        if {of_user, host.valves.get(RETENTION, KEPT)} == {KEPT} or not isinstance(body["input"], list):
+            return body
+        return {**body, "input": [item for item in body["input"] if item.get("type") != "reasoning"]}
 
     # --- what is stored, and held
 

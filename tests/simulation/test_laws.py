@@ -46,6 +46,7 @@ class World:
         self.kills: list[tuple[str, float]] = []
         self.apps: dict[str, Any] = {}
         self.clock: Any = SimpleNamespace(true=lambda: NOW)
+        self.host: Any = SimpleNamespace(valves={}, users={"ada": SimpleNamespace(valves={})})
         self.rows = sqlite3.connect(":memory:")
         self.rows.executescript(TABLES)
         self.rows.execute(f"INSERT INTO openrouter_pipe_artifact VALUES ('{ULID}', 'ada')")
