@@ -74,6 +74,8 @@ class Chat:
     leaf: str | None = None
     sent: tuple[Any, ...] = ()
     """What the last request was made of."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Of whoever writes in it."""
 
     def branch(self, leaf: str | None) -> list[Message]:
         """The messages up to one of them, oldest first."""

@@ -32,6 +32,8 @@ MODELS = (
 )
 SILENT = frozenset({"delete", "prompt", "valves", "rewrite"})
 """Acts in which nothing is asked."""
+WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "valves"})
+"""Acts that are in no chat, or find theirs themselves."""
 COMMANDS = ("/context", "/cost", "/summarize", "/restore", "/discard", "/aim thrifty", "/aim faithful", "/spending", "/help")
 ACTS = {
     "ask": 34,
@@ -124,14 +126,20 @@ def text_of(world: World, step: Json) -> str:
 class Acts:
     """The acts of one step, on one of the host's workers."""
 
+    chat: Chat
+
     def __init__(self, world: World, worker: Worker, step: Json) -> None:
         self.world, self.worker, self.step = world, worker, step
         self.host, self.user = world.host, world.user(step)
 
     async def run(self) -> None:
-        """Do what the step says."""
+        """Do what the step says; in one chat, one thing after the other."""
         act: Callable[[], Awaitable[None]] = getattr(self, self.step["act"])
-        await act()
+        if self.step["act"] in WITHOUT_CHAT:
+            return await act()
+        self.chat = self._chat()
+        async with self.chat.lock:
+            return await act()
 
     def _chat(self) -> Chat:
         """The chat that the step names, or a new one."""
@@ -157,7 +165,7 @@ class Acts:
 
     async def ask(self, *, text: str = "", files: tuple[str, ...] = (), **options: Any) -> None:
         """Go on with a chat; the first answer of one gives it a title."""
-        chat = self._chat()
+        chat = self.chat
         is_new = not chat.messages
         question = self._question(chat, text or text_of(self.world, self.step), chat.leaf, files)
         await self._answer(chat, question, **options)
@@ -170,7 +178,7 @@ class Acts:
 
     async def again(self) -> None:
         """Have the last question answered once more."""
-        chat = self._chat()
+        chat = self.chat
         if chat.questions:
             await self._answer(chat, chat.questions[-1])
         else:
@@ -178,7 +186,7 @@ class Acts:
 
     async def edit(self) -> None:
         """Write an earlier question anew, which begins another branch."""
-        chat = self._chat()
+        chat = self.chat
         if not chat.questions:
             return await self.ask()
         old = chat.questions[self.step["number"] % len(chat.questions)]
@@ -186,7 +194,7 @@ class Acts:
 
     async def branch(self) -> None:
         """Go to another branch, and on from there."""
-        chat = self._chat()
+        chat = self.chat
         parents = {message.parent for message in chat.messages.values()}
         leaves = [m.id for m in chat.messages.values() if m.role == "assistant" and m.id not in parents]
         if leaves:
@@ -205,7 +213,9 @@ class Acts:
 
         timer = asyncio.get_running_loop().call_later(self.step["number"] % 400 / 100, stop)
         try:
-            await self.ask(stop=is_stopped)
+            self.chat = self._chat()
+            async with self.chat.lock:
+                await self.ask(stop=is_stopped)
         except asyncio.CancelledError:
             if not is_stopped.is_set():
                 raise
@@ -249,7 +259,7 @@ class Acts:
 
     async def side_by_side(self) -> None:
         """Two models answer one question at once."""
-        chat = self._chat()
+        chat = self.chat
         question = self._question(chat, text_of(self.world, self.step), chat.leaf)
         other = MODELS[self.step["number"] % len(MODELS)]
         both = [self._answer(chat, question), self._answer(chat, question, other)]
@@ -257,7 +267,7 @@ class Acts:
 
     async def fork(self) -> None:
         """Copy a chat, and go on in the copy."""
-        chat, copy = self._chat(), self.host.new_chat(self.user.id)
+        chat, copy = self.chat, self.host.new_chat(self.user.id)
         copy.system, copy.leaf = chat.system, chat.leaf
         for message in chat.messages.values():
             fields = (message.id, message.parent, message.role, message.text, message.model)
@@ -268,7 +278,7 @@ class Acts:
 
     async def go_on(self) -> None:
         """Have the last answer continued."""
-        chat = self._chat()
+        chat = self.chat
         if not chat.answers or not chat.answers[-1].output or chat.leaf != chat.answers[-1].id:
             return await self.ask()
         answer = chat.answers[-1]
@@ -277,7 +287,7 @@ class Acts:
 
     async def rewrite(self) -> None:
         """Change the text of an answer by hand."""
-        chat = self._chat()
+        chat = self.chat
         texts = [item for answer in chat.answers for item in answer.output if item["type"] == "message"]
         if texts:
             part = texts[self.step["number"] % len(texts)]["content"][0]
@@ -292,7 +302,7 @@ class Acts:
 
     async def prompt(self) -> None:
         """Change a chat's system prompt."""
-        self._chat().system = f"You are keeper {self.step['number'] % 89}. Say little."
+        self.chat.system = f"You are keeper {self.step['number'] % 89}. Say little."
 
     async def valves(self) -> None:
         """Change the user's own valves."""

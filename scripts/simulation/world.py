@@ -190,6 +190,8 @@ class World:
                 gc.collect()
             if found := self.laws.check():
                 raise BrokenError(at, found)
+        if found := self.laws.settle():
+            raise BrokenError(len(self.story["moments"]) - 1, found)
 
     async def _moment(self, moment: Json) -> None:
         self.counts["moments"] += 1
@@ -220,6 +222,9 @@ class World:
                 try:
                     async with asyncio.timeout(LONGEST_SECONDS):
                         await app.idle()
+                        while app.worker.own.late_bills._timers:  # noqa: SLF001 - what a worker waits for
+                            await asyncio.sleep(1.0)
+                            await app.idle()
                         await app.worker.own.ledger.idle()
                 except TimeoutError:
                     tasks = [str(task.get_coro()) for task in app.worker.own.tasks]
