@@ -22,6 +22,7 @@ from open_webui_openrouter_pipe.errors import AttachmentNotFound
 from open_webui_openrouter_pipe.money.limits import Person
 from open_webui_openrouter_pipe.ports import FileContent
 from scripts.harness.page import as_messages, failure_of, lines_of, reduced
+from scripts.standin.plan import plain_text
 
 from .services import CALL, Call
 
@@ -198,7 +199,7 @@ class Host:
 
     async def task(self, pipe: Pipe, chat: Chat, model: str, kind: str = "title_generation") -> None:
         """Ask for a title, as after a first answer."""
-        question = f"### Task:\nGenerate a concise title for:\n{chat.questions[0].text[:400]}"
+        question = f"### Task:\nGenerate a concise title for:\n{plain_text(chat.questions[0].text)[:400]}"
         CALL.set(Call(chat.user_id, chat.id, "", task=kind))
         body = {"model": f"{FUNCTION}.{model}", "messages": [{"role": "user", "content": question}], "stream": False}
         metadata = {"chat_id": chat.id, "message_id": None, "task_body": {"messages": []}}
