@@ -113,6 +113,10 @@ class _Chat:
     """Whether its user was told that it is not sent whole."""
     is_odd: bool = False
     """Whether a fault has struck its last answer."""
+    was_refused: bool = False
+    """Whether anything in it was: what is left out of it for that, the worker knows alone that was told so."""
+    worker: str = ""
+    """Which one has answered last."""
 
 
 class Laws:
@@ -214,7 +218,9 @@ class Laws:
                 if turns[shown.call.chat_id] == 1:
                     yield from self._of_prefix(shown, sent, chat)
             chat.body = last.body if last else None
+            chat.worker = sent[-1].worker if sent else ""
             is_refused = any(each.record and each.record.status >= 400 for each in sent)
+            chat.was_refused |= is_refused
             chat.is_odd = bool(moment.struck or shown.error or is_refused) or shown.ended != "whole"
 
     def _of_failure(self, shown: Shown, sent: Sequence[Exchange], struck: Mapping[str, int]) -> Iterator[str]:
@@ -255,6 +261,8 @@ class Laws:
     def _of_prefix(self, shown: Shown, sent: Sequence[Exchange], chat: _Chat) -> Iterator[str]:
         record = sent[0].record
         if not (shown.appended and chat.body and record) or chat.is_odd or any(each.faults for each in sent):
+            return
+        if chat.was_refused and chat.worker != sent[0].worker:
             return
         self.judged["prefix"] += 1
         at = broken_at(*(self._kept(body, shown.call) for body in (chat.body, record.body)))

@@ -50,6 +50,7 @@ class World:
         self.rows = sqlite3.connect(":memory:")
         self.rows.executescript(TABLES)
         self.rows.execute(f"INSERT INTO openrouter_pipe_artifact VALUES ('{ULID}', 'ada')")
+        self.laws = Laws(self)
         self.asked([QUESTION])
 
     def query(self, statement: str, values: Any = ()) -> list[Any]:
@@ -104,7 +105,9 @@ ANSWERED: tuple[Json, ...] = ({"role": "user", "content": QUESTION}, {"role": "a
 
 def goes_on(world: World, *, system: str = "") -> Exchange:
     """Two more questions; before the second one the chat may have changed."""
+    assert world.laws.check() == []
     world.asked([SECOND], before=ANSWERED, messages=[QUESTION, SECOND], appended=True)
+    assert world.laws.check() == []
     changed = ({**ANSWERED[0], "content": f"{QUESTION}{system}"}, ANSWERED[1])
     more = (*changed, {"role": "user", "content": SECOND}, {"role": "assistant", "content": "No."})
     texts = ["canary-ada-3 And?"]
@@ -222,14 +225,14 @@ def test_each_law_speaks_of_what_breaks_it(case: str) -> None:
     change, law = BREAKS[case]
     world = World()
     change(world)
-    found = Laws(world).check()
+    found = world.laws.check()
     assert [line.partition(":")[0] for line in found] == law.split()
 
 
 def test_what_was_judged_is_not_judged_again() -> None:
     """Another look finds nothing, and a new bill is found."""
     world = World()
-    laws = Laws(world)
+    laws = world.laws
     assert laws.check() == laws.check() == []
     world.asked([QUESTION])
     world.rows.execute("DELETE FROM openrouter_pipe_audit WHERE generation = 'gen-2'")
@@ -241,7 +244,7 @@ def test_the_sums_are_audited_at_the_end() -> None:
     world = World()
     world.rows.execute("INSERT INTO openrouter_pipe_ledger VALUES ('ada', 'chat-1', 0.25, 0)")
     world.rows.executemany("INSERT INTO openrouter_pipe_usage VALUES (?, 0.25, 0)", [("user:ada",), ("all",)])
-    laws = Laws(world)
+    laws = world.laws
     assert laws.settle() == []
     world.rows.execute("UPDATE openrouter_pipe_usage SET cost = 0.5 WHERE account = 'all'")
     assert [line.partition(" of")[0] for line in laws.settle()] == ["sum: usage"]
