@@ -11,7 +11,7 @@ anything, and nothing waits to be written.
     own         no request has a word of another user's
     prefix      a request begins as the one before it of its chat, or the row about it says why not
     bill        what was billed has one row, of as much; what nobody has named is an estimate
-    sum         the sums are those of the rows
+    sum         the sums of chats and accounts are those of the rows, at the end
     hold        nothing is held when nothing runs
     memory      what a worker counts of its memory is within its bounds
     recall      what a question asks for by its word is in its request
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
-from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_bills, compare_sums
+from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,10 +49,15 @@ SAID_OF_CUTS = re.compile(
 )
 """What a line says of a chat that is not sent whole."""
 COMMANDS_THAT_CUT = ("/summarize", "/aim", "/discard")
-PAUSED = re.compile(r"next try is in|not available to several|server is busy")
-"""What an answer fails by, long after the faults."""
+EXPLAINED = re.compile(r"next try is in|not available to several|server is busy|but only [\d,]+ fit")
+"""What an answer fails by without a fault: one long before, or a message that no window holds."""
+ELSEWHERE = "Provider returned error"
+"""What Gemini's other provider says of thoughts, and no more: nobody can know which one will serve a request."""
 RETENTION, KEPT = "PERSIST_REASONING_TOKENS", "conversation"
 """A valve, and with which value thoughts stay in a chat's requests."""
+CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
+FLEETING = "Z"
+"""How the name of a stored item begins that is deleted before its chat is."""
 MOST_TASKS = 8
 """Of a worker, when nothing runs: those that wait for the next thing to do."""
 LOST_SECONDS = 60.0
@@ -124,6 +129,8 @@ class Laws:
         self._users: set[str] = set()
         self._rows_of: Counter[str] = Counter()
         self._unbilled: dict[str, Json] = {}
+        self._paid: dict[str, Json] = {}
+        """By the ids of rows, also those that are deleted with their chats: whose they are, and what they say."""
         self._bills = 0
         self._ended: dict[str, tuple[str, float]] = {}
 
@@ -146,16 +153,11 @@ class Laws:
         """The same at the end of a world, with all rows once more."""
         found, report = self.check(), Report()
         self.judged["sum"] += 1
-        names = [name.strip() for name in ROWS[len("SELECT") : ROWS.index("FROM")].split(",")]
-        rows = [dict(zip(names, row, strict=True)) for row in self.world.query(ROWS)]
-        bills = {
-            name: bill
-            for name, bill in self.world.upstream.service.bills.items()
-            if not self._may_be_lost(name)
-        }
-        compare_bills(rows, bills, report)
-        if not self.world.kills:
-            compare_sums(self.world.query, rows, report)
+        left = {name: money for name, _, _, *money in self.world.query(ROWS)}
+        for name, (cost, provider, *_) in left.items():
+            self._paid[name] |= {"cost": cost, "provider_cost": provider}
+        gone = {f"{row['user_id']} {row['chat_id']}" for name, row in self._paid.items() if name not in left}
+        compare_sums(self.world.query, [*self._paid.values()], report, unknown=gone)
         return [*found, *(f"sum: {each}" for each in report.violations)]
 
     def _moment(self) -> Moment:
@@ -178,7 +180,7 @@ class Laws:
                 continue
             self.judged["valid"] += 1
             self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0
-            is_due = record.path == "/generation" and record.status == 404
+            is_due = (record.path == "/generation" and record.status == 404) or record.error == ELSEWHERE
             if record.status >= 400 and not is_due and not _kinds(exchange) & ORDERED:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
             yield from (f"valid: {warning}" for warning in record.warnings)
@@ -200,25 +202,26 @@ class Laws:
         for exchange in moment.exchanges:
             if exchange.call and _is_answer(exchange):
                 by_call[exchange.call].append(exchange)
+        turns = Counter(shown.call.chat_id for shown in moment.answers)
         for shown in moment.answers:
             sent = by_call[shown.call]
             chat = self._chats[shown.call.user_id, shown.call.chat_id]
             yield from self._of_failure(shown, sent, moment.struck)
             yield from self._of_markers(shown)
-            if sent and shown.call.chat_id:
-                first, last = sent[0].record, sent[-1].record
-                assert first
-                assert last
+            first, last = (sent[0].record, sent[-1].record) if sent else (None, None)
+            if first and shown.call.chat_id:
                 yield from self._of_cut(shown, first.raw.decode("utf-8", "replace"), chat)
-                yield from self._of_prefix(shown, sent, chat)
-                chat.body = last.body
-            chat.is_odd = bool(moment.struck) or shown.ended != "whole" or bool(shown.error)
+                if turns[shown.call.chat_id] == 1:
+                    yield from self._of_prefix(shown, sent, chat)
+            chat.body = last.body if last else None
+            is_refused = any(each.record and each.record.status >= 400 for each in sent)
+            chat.is_odd = bool(moment.struck or shown.error or is_refused) or shown.ended != "whole"
 
     def _of_failure(self, shown: Shown, sent: Sequence[Exchange], struck: Mapping[str, int]) -> Iterator[str]:
         if shown.ended != "whole":
             return
         self.judged["failure"] += 1
-        if shown.error and not struck and not PAUSED.search(shown.error):
+        if shown.error and not struck and not EXPLAINED.search(shown.error):
             yield f"failure: {shown.call} fails without a fault: {shown.error}"
         if sent and _is_endless(sent[-1]) and not (shown.error or shown.lines):
             yield f"failure: {shown.call} has no end, and nothing is said: {sent[-1].faults}"
@@ -226,7 +229,7 @@ class Laws:
     def _of_markers(self, shown: Shown) -> Iterator[str]:
         self.judged["marker"] += 1
         pasted = _marked(json.dumps(shown.messages))
-        names = _marked(shown.output) - pasted
+        names = {name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)}
         if not names or shown.call.chat_id.startswith("temporary:"):
             return
         owners = dict(self.world.query(NAMED, [json.dumps(sorted(names))]))
@@ -275,8 +278,11 @@ class Laws:
         service = self.world.upstream.service
         self._unbilled |= dict([*service.bills.items()][self._bills :])
         self._bills = len(service.bills)
-        for row, name, generation, estimated, cost, provider, *_ in self.world.query(NEW_ROWS, [self._row]):
-            self._row = row
+        for row, name, generation, estimated, *money, user, chat, _, _, _ in self.world.query(
+            NEW_ROWS, [self._row]
+        ):
+            (cost, provider), self._row = money, row
+            self._paid[name] = {"user_id": user, "chat_id": chat, "cost": cost, "provider_cost": provider}
             self.judged["bill"] += 1
             self._rows_of[generation] += 1
             bill = self._unbilled.pop(generation, None)
@@ -356,7 +362,7 @@ def broken_at(before: Json, now: Json) -> str:
 def _plain(value: Any) -> Any:
     """A value without marks of what is to be cached."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items() if name != "cache_control"}
+        return {name: _plain(each) for name, each in value.items() if name not in CACHE_MARKS}
     return [_plain(each) for each in value] if isinstance(value, list) else value
 
 

@@ -249,7 +249,7 @@ def test_the_sums_are_audited_at_the_end() -> None:
 
 def test_marks_of_the_cache_are_no_part_of_a_prefix() -> None:
     """They go along with the end of a chat; another tool or other instructions are told apart."""
-    marked = {**ANSWERED[0], "cache_control": {"type": "ephemeral"}}
+    marked = {**ANSWERED[0], "prompt_cache_breakpoint": {"mode": "explicit"}}
     before = {"input": [marked, ANSWERED[1], {"role": "user", "content": SECOND}], "tools": [{"name": "a"}]}
     now = {"input": [*ANSWERED, {"role": "user", "content": SECOND}], "tools": [{"name": "a"}]}
     assert broken_at(before, now) == ""
