@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import story as stories
-from .seeds import run_seed, write_short
+from .seeds import run_seed, running_servers, write_short
 from .world import Ran, run
 
 if TYPE_CHECKING:
@@ -35,16 +35,36 @@ def main() -> int:
     parser.add_argument("--story", type=Path, help="run this story instead of a seed's")
     parser.add_argument("--log", type=Path, help="write the whole log of one run here")
     parser.add_argument("--stories", type=Path, help="write stories that fail into this folder, shrunk")
+    parser.add_argument(
+        "--backend", choices=("sqlite", "servers"), default="sqlite", help="where rows are kept"
+    )
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if given.story or given.log:
-        told = json.loads(given.story.read_text("utf-8")) if given.story else stories.draw(given.seed, given.years)
+        told = (
+            json.loads(given.story.read_text("utf-8"))
+            if given.story
+            else stories.draw(given.seed, given.years)
+        )
         ran = run(told, keeps_all=True)
         if given.log:
             given.log.write_text("\n".join(ran.lines), "utf-8", "surrogatepass")
         _tell(given.seed, ran)
         return 1 if ran.broken else 0
+    if given.backend == "servers":
+        return _run_on_servers(given)
     return _run_seeds(given)
+
+
+def _run_on_servers(given: argparse.Namespace) -> int:
+    """Run seeds one after the other on a PostgreSQL and a Redis that are started for them."""
+    end, seed, broken = time.monotonic() + given.minutes * 60, given.seed, False
+    with running_servers() as servers:
+        while not broken and (seed == given.seed or time.monotonic() < end):
+            ran = run(stories.draw(seed, given.years), servers=servers)
+            _tell(seed, ran)
+            broken, seed = ran.broken is not None, seed + 1
+    return 1 if broken else 0
 
 
 def _run_seeds(given: argparse.Namespace) -> int:
@@ -62,7 +82,9 @@ def _run_seeds(given: argparse.Namespace) -> int:
     seconds = time.monotonic() - begun
     years = counts["messages"] / stories.MESSAGES_PER_YEAR
     print(json.dumps(counts), f"{sum(struck.values())} faults:", json.dumps(struck.most_common()))
-    print(f"{counts['messages'] / seconds:.1f} messages a second, {years / seconds * HOUR_SECONDS:.1f} user-years an hour")
+    print(
+        f"{counts['messages'] / seconds:.1f} messages a second, {years / seconds * HOUR_SECONDS:.1f} user-years an hour"
+    )
     print(f"broken: {[*failed]}" if failed else "every law holds")
     return 1 if failed else 0
 
@@ -84,7 +106,8 @@ def _seeds(given: argparse.Namespace) -> Iterator[tuple[int, Ran]]:
 
 def _tell(seed: int, ran: Ran) -> None:
     """Print what came of a run."""
-    print(f"seed {seed}: {ran.digest[:16]} {json.dumps(ran.counts)} {sum(ran.struck.values())} faults, {ran.seconds:.1f} s")
+    faults = sum(ran.struck.values())
+    print(f"seed {seed}: {ran.digest[:16]} {json.dumps(ran.counts)} {faults} faults, {ran.seconds:.1f} s")
     if ran.broken:
         print(*(line[:SHOWN_CHARS] for line in ran.lines[-SHOWN_LINES:]), sep="\n")
         print(f"broken: {ran.broken}")

@@ -30,16 +30,25 @@ TICK_NANOSECONDS = 1_000
 """Between two looks at the clock in nanoseconds: ids are of that time, and no two are made at once."""
 
 
+PATIENCE_SECONDS = 1.0
+"""How long a server outside may take before time goes on."""
+
+
 class StuckError(Exception):
     """Somebody waits for what nobody is going to do."""
 
 
 class _Selector(selectors.SelectSelector):
-    """Moves the clock instead of waiting; nothing comes from outside."""
+    """Moves the clock instead of waiting; from outside something comes only where somebody is asked there."""
 
     skipped_seconds = 0.0
+    is_asked: Callable[[], bool] | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self.is_asked and (
+            events := super().select(PATIENCE_SECONDS if timeout != 0 and self.is_asked() else 0)
+        ):
+            return events
         if timeout is None:
             raise StuckError("nothing runs, and no timer is set")
         if timeout > 0:
@@ -58,7 +67,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._skipping)
 
     def time(self) -> float:
+        """Its time in seconds, which stands still while anything runs."""
         return 1.0 + self._skipping.skipped_seconds
+
+    def wait_for(self, is_asked: Callable[[], bool]) -> None:
+        """Let no timer overtake servers outside while they are asked."""
+        self._skipping.is_asked = is_asked
 
     def after_turns(self, turns: int, call: Callable[[], None]) -> None:
         """Call something when the loop has gone round so many times: in the middle of whatever runs then."""
@@ -69,7 +83,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._due.clear()
 
     def run_in_executor(  # type: ignore[override]  # the types of the arguments are passed on
-        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+        self,
+        executor: Executor | None,  # noqa: ARG002 - the loop's own
+        func: Callable[..., Any],
+        *args: Any,
     ) -> asyncio.Future[Any]:
         """Do the work at once; who waits for it goes on in the next turn, as if a thread had done it."""
         future = self.create_future()

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from starlette.responses import StreamingResponse
@@ -71,6 +72,7 @@ class Chat:
     id: str
     user_id: str
     system: str = ""
+    tools: Sequence[str] = ()
     messages: dict[str, Message] = field(default_factory=dict)
     leaf: str | None = None
     sent: tuple[Any, ...] = ()
@@ -91,6 +93,11 @@ class Chat:
         self.messages[message.id] = message
         self.leaf = message.id
         return message
+
+    @property
+    def touched(self) -> float:
+        """When somebody last wrote in it."""
+        return max((message.created for message in self.messages.values()), default=0.0)
 
     @property
     def answers(self) -> list[Message]:
@@ -175,7 +182,9 @@ class Host:
 
     # --- a turn
 
-    async def answer(self, pipe: Pipe, request: Request, answer: Message, stop: asyncio.Event | None = None) -> None:
+    async def answer(
+        self, pipe: Pipe, request: Request, answer: Message, stop: asyncio.Event | None = None
+    ) -> None:
         """Have a question answered, with all rounds of tools, and keep what came."""
         turn = _Turn(self, pipe, request, answer)
         ended = "killed"
@@ -194,15 +203,21 @@ class Host:
         output = json.dumps(turn.output)
         self.log("answer", request.chat.id, turn.answer.id, ended, output, turn.lines, turn.error)
         self.answers.append(
-            Shown(turn.call, said, output, tuple(turn.lines), turn.error, ended, turn.appended, request.expects)
+            Shown(
+                turn.call, said, output, tuple(turn.lines), turn.error, ended, turn.appended, request.expects
+            )
         )
 
     async def task(self, pipe: Pipe, chat: Chat, model: str, kind: str = "title_generation") -> None:
         """Ask for a title, as after a first answer."""
         question = f"### Task:\nGenerate a concise title for:\n{plain_text(chat.questions[0].text)[:400]}"
         CALL.set(Call(chat.user_id, chat.id, "", task=kind))
-        body = {"model": f"{FUNCTION}.{model}", "messages": [{"role": "user", "content": question}], "stream": False}
-        metadata = {"chat_id": chat.id, "message_id": None, "task_body": {"messages": []}}
+        body = {
+            "model": f"{FUNCTION}.{model}",
+            "messages": [{"role": "user", "content": question}],
+            "stream": False,
+        }
+        metadata: Json = {"chat_id": chat.id, "message_id": None, "task_body": {"messages": []}}
         said = await self._call(pipe, chat.user_id, body, metadata, kind)
         self.log("task", chat.id, json.dumps(said))
 
@@ -210,12 +225,18 @@ class Host:
         """Ask as a program does, with an API key."""
         call = Call(user_id, "", "", task="")
         CALL.set(call)
-        body = {"model": f"{FUNCTION}.{model}", "messages": [{"role": "user", "content": text}], "stream": stream}
+        body = {
+            "model": f"{FUNCTION}.{model}",
+            "messages": [{"role": "user", "content": text}],
+            "stream": stream,
+        }
         chunks: list[Any] = []
         said = await self._call(pipe, user_id, body, {"chat_id": ""}, None)
         if isinstance(said, StreamingResponse):
             async with aclosing(cast("AsyncGenerator[Any]", said.body_iterator)) as pieces:
-                chunks += [piece if isinstance(piece, str) else bytes(piece).decode() async for piece in pieces]
+                chunks += [
+                    piece if isinstance(piece, str) else bytes(piece).decode() async for piece in pieces
+                ]
         else:
             chunks.append(said if isinstance(said, dict) else bytes(said.body).decode())
         output = json.dumps(chunks)
@@ -253,14 +274,17 @@ class Host:
 
     async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
         """A chat of the user for each id that one names."""
-        texts = [(chat.id, json.dumps([m.output for m in chat.messages.values()])) for chat in self.chats_of(user_id)]
+        texts = [
+            (chat.id, json.dumps([m.output for m in chat.messages.values()]))
+            for chat in self.chats_of(user_id)
+        ]
         return {each: chat_id for chat_id, text in texts for each in ids if each in text}
 
     async def pauses(self, call: HostCall) -> Sequence[float]:
         """The seconds between the user's messages of a chat."""
         chat = self.chats.get(call.chat_id)
         times = [message.created for message in chat.questions] if chat else []
-        return [after - before for before, after in zip(times, times[1:], strict=False)]
+        return [after - before for before, after in pairwise(times)]
 
     async def people(self) -> Mapping[str, Person]:
         """All users."""
@@ -291,7 +315,13 @@ class Files:
         return hashlib.sha256(f"{user_id}/{key}".encode()).hexdigest()[:32]
 
     async def store(
-        self, user_id: str, chat_id: str, message_id: str, file: FileContent, *, key: str | None = None
+        self,
+        user_id: str,
+        chat_id: str,  # noqa: ARG002 - a Protocol's
+        message_id: str,  # noqa: ARG002 - a Protocol's
+        file: FileContent,
+        *,
+        key: str | None = None,
     ) -> str:
         """Store a file under a key, its content where none is given, and return its id."""
         file_id = self.id_of(user_id, key or hashlib.sha256(file.content).hexdigest())
@@ -388,7 +418,9 @@ class _Turn:
     def _run_tools(self) -> bool:
         """Run every call without an output; return whether there was one."""
         done = {item["call_id"] for item in self.output if item["type"] == "function_call_output"}
-        calls = [each for each in self.output if each["type"] == "function_call" and each["call_id"] not in done]
+        calls = [
+            each for each in self.output if each["type"] == "function_call" and each["call_id"] not in done
+        ]
         for call in calls:
             call["arguments"] = json.dumps(json.loads(call["arguments"] or "{}"), separators=(",", ":"))
             call["status"] = "completed"
@@ -414,7 +446,10 @@ def tool_result(name: str, arguments: Mapping[str, Any]) -> str:
     """What a tool answers: lines or rows of about as many characters as it is asked for."""
     size, about = int(arguments.get("size", 100)), str(arguments.get("about", ""))
     if name == "count_things":
-        rows = [{"id": number, "name": f"{about} {number}", "count": number * 7 % 13} for number in range(size // 50 + 1)]
+        rows = [
+            {"id": number, "name": f"{about} {number}", "count": number * 7 % 13}
+            for number in range(size // 50 + 1)
+        ]
         return json.dumps(rows)
     if name == "read_page" and size % 7 == 0:
         return f"Error: the page {about} cannot be read"

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 import time
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from scripts.harness.servers import PostgresServer, RedisServer
 
 from . import story as stories
 from .world import Ran, run
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 SHRINKING_SECONDS = 600.0
+
+
+@contextmanager
+def running_servers() -> Iterator[tuple[str, str]]:
+    """A PostgreSQL and a Redis of their own, by their URLs."""
+    with tempfile.TemporaryDirectory(prefix="postgres-") as data, tempfile.TemporaryDirectory() as rest:
+        postgres, redis = PostgresServer(Path(data)), RedisServer(Path(rest))
+        try:
+            yield postgres.url, redis.url
+        finally:
+            postgres.stop()
+            redis.stop()
 
 
 def run_seed(seed: int, years: float) -> Ran:

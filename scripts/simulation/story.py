@@ -6,6 +6,7 @@ whose moments, steps or faults are dropped does the same with the others, and a 
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ _STEPS = (1, 1, 1, 1, 1, 1, 1, 2, 2, 3)
 """How many things happen at once."""
 FAULT_SHARE = 0.12
 """Of the moments have a fault."""
-SETTINGS = (
+SETTINGS: tuple[Json, ...] = (
     {},
     {"CONTEXT_AIM": "thrifty"},
     {"CONTEXT_STRATEGY": "prune"},
@@ -47,7 +48,13 @@ SETTINGS = (
 def draw(seed: int, years: float = 1.0) -> Json:
     """The story of a seed, of so many years of one user's messages."""
     chance = Random(f"story {seed}")  # noqa: S311 - no secret
-    story: Json = {"seed": seed, "users": USERS, "workers": WORKERS, "valves": chance.choice(SETTINGS), "moments": []}
+    story: Json = {
+        "seed": seed,
+        "users": USERS,
+        "workers": WORKERS,
+        "valves": chance.choice(SETTINGS),
+        "moments": [],
+    }
     drawn = users.Drawn(USERS)
     while drawn.messages < MESSAGES_PER_YEAR * years:
         story["moments"].append(_moment(chance, drawn))
@@ -56,7 +63,11 @@ def draw(seed: int, years: float = 1.0) -> Json:
 
 def _moment(chance: Random, drawn: users.Drawn) -> Json:
     ranges = chance.choices(_PAUSES, [share for share, *_ in _PAUSES])[0]
-    moment: Json = {"after": round(chance.uniform(*ranges[1:]), 1), "seed": chance.getrandbits(32), "steps": []}
+    moment: Json = {
+        "after": round(chance.uniform(*ranges[1:]), 1),
+        "seed": chance.getrandbits(32),
+        "steps": [],
+    }
     for number in range(chance.choice(_STEPS)):
         step = users.draw(chance, drawn)
         if number:
@@ -75,16 +86,22 @@ def shrunk(story: Json, fails: Callable[[Json], bool]) -> Json:
         without = {**story, "moments": [_without_user(moment, user) for moment in story["moments"]]}
         story = without if fails(without) else story
     moments = _without(story["moments"], lambda rest: fails({**story, "moments": rest}))
-    for name in ("steps", "faults"):
-        for at, moment in enumerate(moments):
+    story = {**story, "moments": moments}
+    for at in range(len(moments)):
+        for name in ("steps", "faults"):
+            parts = _without(story["moments"][at].get(name, []), partial(_fails_with, story, at, name, fails))
+            story = _with(story, at, name, parts)
+    return story
 
-            def with_these(rest: list[Any], at: int = at, name: str = name) -> list[Json]:
-                return [*moments[:at], {**moments[at], name: rest}, *moments[at + 1 :]]
 
-            if name in moment:
-                kept = _without(moment[name], lambda rest: fails({**story, "moments": with_these(rest)}))
-                moments = with_these(kept)
-    return {**story, "moments": moments}
+def _with(story: Json, at: int, name: str, parts: list[Any]) -> Json:
+    """The story with these steps or faults of a moment."""
+    moments = story["moments"]
+    return {**story, "moments": [*moments[:at], {**moments[at], name: parts}, *moments[at + 1 :]]}
+
+
+def _fails_with(story: Json, at: int, name: str, fails: Callable[[Json], bool], parts: list[Any]) -> bool:
+    return fails(_with(story, at, name, parts))
 
 
 def _without_user(moment: Json, user: int) -> Json:

@@ -27,14 +27,30 @@ Json = dict[str, Any]
 
 MODELS = (
     *("openai/gpt-5.2", "anthropic/claude-sonnet-4.5", "google/gemini-3-pro", "standin/small") * 2,
-    *("standin/reasoning", "standin/anthropic", "standin/raw", "standin/own-key", "mistralai/mistral-small-8k"),
+    *(
+        "standin/reasoning",
+        "standin/anthropic",
+        "standin/raw",
+        "standin/own-key",
+        "mistralai/mistral-small-8k",
+    ),
     *("deepseek/deepseek-v3.2", "anthropic/claude-opus-4.8", "x-ai/grok-4.1-fast", "standin/hours"),
 )
 SILENT = frozenset({"delete", "prompt", "valves", "rewrite"})
 """Acts in which nothing is asked."""
 WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "valves"})
 """Acts that are in no chat, or find theirs themselves."""
-COMMANDS = ("/context", "/cost", "/summarize", "/restore", "/discard", "/aim thrifty", "/aim faithful", "/spending", "/help")
+COMMANDS = (
+    "/context",
+    "/cost",
+    "/summarize",
+    "/restore",
+    "/discard",
+    "/aim thrifty",
+    "/aim faithful",
+    "/spending",
+    "/help",
+)
 ACTS = {
     "ask": 34,
     "tools": 33,
@@ -56,17 +72,17 @@ ACTS = {
     "leave": 1,
 }
 """How often each is done."""
-USER_VALVES = (
+USER_VALVES: tuple[Json, ...] = (
     {},
     {"STATUS_LINES": "all"},
     {"COST_LINE": "all"},
     {"REASONING_EFFORT": "low"},
     {"PERSIST_REASONING_TOKENS": "disabled"},
 )
-_WORDS = (
+_WORDS = str.split(
     "the keeper wrote of gulls and salt while ships went north past stones that nobody has counted since winter "
     "came early over quiet water and each lamp burned low before anyone asked why it should never be put out"
-).split()
+)
 _LENGTHS = ((70, 3, 60), (22, 60, 400), (7, 400, 2_500), (1, 2_500, 9_000))
 """How often a message has between so many words."""
 
@@ -104,7 +120,9 @@ def _orders(chance: Random, act: str, model: str) -> str:
         said.append(f"reasoning={chance.choice(kinds)}")
     if act == "tools" or (act in {"again", "edit"} and chance.random() < 0.3):
         sizes = (30, 400, 3_000, 3_500, 12_000, 40_000)
-        arguments = json.dumps({"size": chance.choices(sizes, (4, 6, 5, 2, 3, 1))[0], "about": chance.choice(_WORDS)})
+        arguments = json.dumps(
+            {"size": chance.choices(sizes, (4, 6, 5, 2, 3, 1))[0], "about": chance.choice(_WORDS)}
+        )
         name = chance.choice(("look_up", "look_up", "count_things", "read_page"))
         said.append(f"call={name} args={arguments} times={chance.choice((1, 1, 1, 2))}")
         if chance.random() < 0.2:
@@ -150,14 +168,13 @@ class Acts:
                 chat.system = f"You are keeper {self.step['number'] % 97}. Be brief."
             return chat
         if at < 0:
-            return max(chats, key=lambda chat: max((m.created for m in chat.messages.values()), default=0.0))
-        return chats[at % len(chats)]
+            return max(chats, key=lambda chat: chat.touched)
+        return chats[int(at) % len(chats)]
 
     async def _answer(self, chat: Chat, question: Message, model: str = "", **options: Any) -> None:
         model = model or self.step["model"]
-        tools = () if self.step["act"] not in {"tools", "again", "edit", "branch"} else TOOL_NAMES
         answer = chat.add(self.host.new_message("assistant", question.id, model=model))
-        request = Request(chat, question, model, tools, valves=dict(self.user.valves))
+        request = Request(chat, question, model, chat.tools, valves=dict(self.user.valves))
         await self.host.answer(self.worker.pipe, request, answer, **options)
 
     def _question(self, chat: Chat, text: str, parent: str | None, files: tuple[str, ...] = ()) -> Message:
@@ -173,7 +190,8 @@ class Acts:
             await self.host.task(self.worker.pipe, chat, self.step["model"])
 
     async def tools(self) -> None:
-        """The same with tools."""
+        """The same with tools, which the chat then has."""
+        self.chat.tools = TOOL_NAMES
         await self.ask()
 
     async def again(self) -> None:
@@ -268,7 +286,7 @@ class Acts:
     async def fork(self) -> None:
         """Copy a chat, and go on in the copy."""
         chat, copy = self.chat, self.host.new_chat(self.user.id)
-        copy.system, copy.leaf = chat.system, chat.leaf
+        copy.system, copy.tools, copy.leaf = chat.system, chat.tools, chat.leaf
         for message in chat.messages.values():
             fields = (message.id, message.parent, message.role, message.text, message.model)
             output = json.loads(json.dumps(message.output))

@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
-import sqlite3
 import tempfile
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from random import Random
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
-from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.worker import Host as Resources
 from scripts.standin.prompt import ByteTokenizer
 
@@ -30,8 +30,8 @@ from . import host, users
 from .clock import Chance, Clock, VirtualLoop, installed
 from .faults import WORLD_KINDS, Faults
 from .laws import Laws
-from .services import BASE_URL, RedisServer, Upstream
-from .sqlite import Driver
+from .services import BASE_URL, Transport, Upstream
+from .stores import InProcess, OnServers, Store, Stores
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -72,8 +72,8 @@ class Worker:
 
     name: str
     pipe: Pipe
-    parts: tuple[Any, ...]
-    """What it reaches others by: each has a `kill`."""
+    store: Store
+    transport: Transport
     skew_seconds: float = 0.0
     tasks: dict[asyncio.Task[Any], None] = field(default_factory=dict)
     apps: list[App] = field(default_factory=list)
@@ -88,53 +88,69 @@ class Worker:
 class World:
     """All of it; a context."""
 
-    def __init__(self, story: Json, clock: Clock, chance: Chance, *, keeps_all: bool = False) -> None:
-        """Create it while the clock and the chance are installed."""
+    def __init__(
+        self,
+        story: Json,
+        clock: Clock,
+        chance: Chance,
+        *,
+        keeps_all: bool = False,
+        servers: tuple[str, str] | None = None,
+    ) -> None:
+        """Create it while the clock and the chance are installed; `servers` are the URLs of PostgreSQL and Redis."""
         self.story, self.clock, self.chance, self.keeps_all = story, clock, chance, keeps_all
-        self.loop = asyncio.get_running_loop()
-        assert isinstance(self.loop, VirtualLoop)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
         self.digest, self.lines = hashlib.sha256(), list[str]()
         self.host = host.Host(self.clock.true)
         self.host.log = self.log
         self.host.valves = {"API_KEY": KEY, "BASE_URL": BASE_URL, **story["valves"]}
-        self.host.users = {f"user-{at}": host.User(f"user-{at}", is_admin=at == 0) for at in range(story["users"])}
+        self.host.users = {
+            f"user-{at}": host.User(f"user-{at}", is_admin=at == 0) for at in range(story["users"])
+        }
         self.faults = Faults(self.clock.true, lambda line: self.log("fault", line))
         self.travel = Random(f"travel {story['seed']}")  # noqa: S311 - no secret
         self.upstream = Upstream(self.faults, self.clock.true, self.travel)
         self.upstream.service.tokenizer = ByteTokenizer()
-        self.redis = RedisServer(self.faults, self.clock.true, self.travel)
         self.counts = {"messages": 0, "tools": 0, "moments": 0, "requests": 0}
         self.kills: list[tuple[str, float]] = []
         """Of which worker, and when, in epoch seconds."""
         self._folder = tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True)
         self.folder = Path(self._folder.name)
-        self._sql: sqlite3.Connection | None = None
+        self.stores = self._open(servers)
         self.workers = [self._new_worker(f"w{at}") for at in range(story["workers"])]
         self._dead: list[Worker] = []
         self.laws = Laws(self)
 
     # --- what it is made of
 
+    def _open(self, servers: tuple[str, str] | None) -> Stores:
+        if servers is None:
+            return InProcess(self.folder, self.clock.true, self.faults, self.travel, self._database)
+        stores = OnServers(*servers, self.clock.true, self.faults, self._database)
+        self.loop.wait_for(stores.is_waited_for)
+        return stores
+
     def _new_worker(self, name: str) -> Worker:
-        driver = Driver(self.folder / "rows.db", name, self.clock.true, self._database)
-        transport, redis = self.upstream.transport(name), self.redis.client(name)
-        worker = Worker(name, Pipe(lambda: self._build(worker)), (driver, transport, redis))
+        worker = Worker(
+            name, Pipe(lambda: self._build(worker)), self.stores.of(name), self.upstream.transport(name)
+        )
         return worker
 
     def _build(self, worker: Worker) -> App:
-        driver, transport, redis = worker.parts
         resources = Resources(
-            Database(driver.engine()),
+            worker.store.database,
             self.host,
             Secret(SECRET),
-            redis=GuardedRedis(redis, prefix="simulation", clock=self.loop.time),
+            redis=GuardedRedis(worker.store.redis, prefix="simulation", clock=self.loop.time),
             cache_folder=self.folder,
             files=host.Files(self.host),
             chat_pauses=self.host.pauses,
             people=self.host.people,
             stored_valves=self.host.stored_valves,
         )
-        worker.apps.append(App(resources, transport=transport, clock=self.clock.now))
+        worker.apps.append(App(resources, transport=worker.transport, clock=self.clock.now))
         return worker.apps[-1]
 
     async def _database(self, worker: str, kind: str, statement: str) -> None:
@@ -142,11 +158,9 @@ class World:
         self.log("database", worker, kind, "" if is_of_tables else statement)
         await self.faults.database(worker, kind, statement)
 
-    def query(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """What a query finds, whatever the workers' connections do."""
-        if self._sql is None:
-            self._sql = sqlite3.connect(self.folder / "rows.db")
-        return self._sql.execute(query, values).fetchall()
+    def query(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """What a statement of SQLite finds, whatever the workers' connections do."""
+        return self.stores.query(statement, values)
 
     @property
     def apps(self) -> dict[str, App]:
@@ -175,12 +189,14 @@ class World:
         self.upstream.close()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
+        self.stores.close()
         self._folder.cleanup()
 
     # --- how it goes on
 
     async def run(self) -> None:
         """Run the whole story. Raises BrokenError."""
+        await self.stores.of("first").database.fetch(sa.select(1))  # which makes the tables
         for at, moment in enumerate(self.story["moments"]):
             await asyncio.sleep(moment["after"])
             self.chance.seed(moment["seed"])
@@ -278,8 +294,8 @@ class World:
         """End a worker as the end of its process does, and begin another in its place."""
         worker.is_dead = True
         self.kills.append((worker.name, self.clock.true()))
-        for part in worker.parts:
-            part.kill()
+        worker.store.kill()
+        worker.transport.kill()
         for task in [*worker.tasks]:
             task.cancel()
         self._dead.append(worker)  # its app closes what it holds when it is collected: not in the middle
@@ -314,26 +330,26 @@ class Ran:
     seconds: float
 
 
-def run(story: Json, *, keeps_all: bool = False) -> Ran:
-    """Run a story in a world of its own; its last lines are kept, or all."""
+def run(story: Json, *, keeps_all: bool = False, servers: tuple[str, str] | None = None) -> Ran:
+    """Run a story in a world of its own; its last lines are kept, or all. `servers` are those of `World`."""
     gc.collect()
     gc.disable()
     loop = VirtualLoop()
     loop.set_task_factory(_new_task)
     asyncio.set_event_loop(loop)
     try:
-        return loop.run_until_complete(_run(story, keeps_all))
+        return loop.run_until_complete(_run(story, keeps_all=keeps_all, servers=servers))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
         gc.enable()
 
 
-async def _run(story: Json, keeps_all: bool) -> Ran:  # noqa: FBT001 - passed on
+async def _run(story: Json, **options: Any) -> Ran:
     begun, broken = perf_counter(), None
     clock, chance = Clock(asyncio.get_running_loop(), _skew_seconds), Chance(story["seed"])
     with installed(clock, chance):
-        world = World(story, clock, chance, keeps_all=keeps_all)
+        world = World(story, clock, chance, **options)
         try:
             await world.run()
         except BrokenError as error:

@@ -57,7 +57,9 @@ def test_what_once_broke_a_law_keeps_it(path: Path) -> None:
     assert ran.broken is None, f"{ran.broken}\n" + "\n".join(ran.lines[-50:])
 
 
-def test_a_broken_law_is_found_and_its_story_is_short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_broken_law_is_found_and_its_story_is_short(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Rows that are never written leave markers behind that name nothing: one message is enough to show that."""
 
     async def lost(self: SqlRows, rows: Sequence[SealedRow]) -> None:
