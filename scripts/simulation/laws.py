@@ -273,12 +273,13 @@ class Laws:
             yield f"prefix: {shown.call} begins otherwise than the request before it, at {at}"
 
     def _kept(self, body: Json, call: Call) -> Json:
-        """A request without thoughts, where the valves let them go after a turn."""
+        """A request without thoughts, where the valves let them go after a turn; what followed them then has no id."""
         host = self.world.host
         of_user = host.users[call.user_id].valves.get(RETENTION, host.valves.get(RETENTION, KEPT))
         if {of_user, host.valves.get(RETENTION, KEPT)} == {KEPT} or not isinstance(body["input"], list):
             return body
-        return {**body, "input": [item for item in body["input"] if item.get("type") != "reasoning"]}
+        items = [item for item in body["input"] if item.get("type") != "reasoning"]
+        return {**body, "input": [{name: item[name] for name in item if name != "id"} for item in items]}
 
     # --- what is stored, and held
 

@@ -14,7 +14,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from time import perf_counter
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -327,7 +327,7 @@ class Ran:
     struck: dict[str, int]
     broken: BrokenError | None
     lines: tuple[str, ...]
-    seconds: float
+    processor_seconds: float
 
 
 def run(story: Json, *, keeps_all: bool = False, servers: tuple[str, str] | None = None) -> Ran:
@@ -346,7 +346,7 @@ def run(story: Json, *, keeps_all: bool = False, servers: tuple[str, str] | None
 
 
 async def _run(story: Json, **options: Any) -> Ran:
-    begun, broken = perf_counter(), None
+    begun, broken = process_time(), None
     clock, chance = Clock(asyncio.get_running_loop(), _skew_seconds), Chance(story["seed"])
     with installed(clock, chance):
         world = World(story, clock, chance, **options)
@@ -359,4 +359,4 @@ async def _run(story: Json, **options: Any) -> Ran:
             await asyncio.sleep(0)
     counts = {**world.counts, "kills": len(world.kills), "days": int(world.loop.time() / 86_400)}
     struck = dict(world.faults.struck)
-    return Ran(world.digest.hexdigest(), counts, struck, broken, tuple(world.lines), perf_counter() - begun)
+    return Ran(world.digest.hexdigest(), counts, struck, broken, tuple(world.lines), process_time() - begun)
