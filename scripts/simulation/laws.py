@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scripts.simulation.faults import Record
     from scripts.simulation.host import Host, Shown
     from scripts.simulation.services import Call, Exchange, Upstream
+    from scripts.standin.state import RecordedRequest
 
 Json = dict[str, Any]
 
@@ -49,12 +50,15 @@ SAID_OF_CUTS = re.compile(
 )
 """What a line says of a chat that is not sent whole."""
 COMMANDS_THAT_CUT = ("/summarize", "/aim", "/discard")
-EXPLAINED = re.compile(r"next try is in|not available to several|server is busy|but only [\d,]+ fit")
+EXPLAINED = re.compile(
+    r"next try is in|not available to several|server is busy|but only [\d,]+ fit|larger window"
+)
 """What an answer fails by without a fault: one long before, or a message that no window holds."""
 ELSEWHERE = "Provider returned error"
 """What Gemini's other provider says of thoughts, and no more: nobody can know which one will serve a request."""
 RETENTION, KEPT = "PERSIST_REASONING_TOKENS", "conversation"
 """A valve, and with which value thoughts stay in a chat's requests."""
+TOO_LONG = "maximum context length"
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
@@ -184,12 +188,18 @@ class Laws:
                 continue
             self.judged["valid"] += 1
             self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0
-            is_due = (record.path == "/generation" and record.status == 404) or record.error == ELSEWHERE
-            if record.status >= 400 and not is_due and not _kinds(exchange) & ORDERED:
+            is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record)
+            if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
             yield from (f"valid: {warning}" for warning in record.warnings)
             if exchange.call:
                 yield from self._of_words(exchange, exchange.call)
+
+    def _is_unforeseen(self, record: RecordedRequest) -> bool:
+        """Whether nobody could know that it would be refused, or nobody is to look."""
+        is_whole = self.world.host.valves.get("CONTEXT_STRATEGY") == "off" and TOO_LONG in record.error
+        is_early = record.path == "/generation" and record.status == 404
+        return is_whole or is_early or record.error == ELSEWHERE
 
     def _of_words(self, exchange: Exchange, call: Call) -> Iterator[str]:
         assert exchange.record
