@@ -43,6 +43,10 @@ Json = dict[str, Any]
 CANARY = re.compile(r"canary-([\w.-]+)-(\d+)")
 ORDERED = frozenset({"refusal", "recorded", "provider"})
 """The kinds of faults by which the stand-in answers with an error."""
+LOSING = frozenset({"database", "database_away", "kill"})
+"""Those by which what a model has thought may not be kept: its provider refuses the rest, and is asked without."""
+UNSAID = ("incomplete=", "mute")
+"""Orders that a program learns of by the answer's own form."""
 ENDLESS = ("fail=", "incomplete=", "mute", "hang", "first=200")
 """Orders after which an answer has no end of its own."""
 SAID_OF_CUTS = re.compile(
@@ -183,12 +187,15 @@ class Laws:
     # --- requests
 
     def _of_requests(self, moment: Moment) -> Iterator[str]:
+        answered = [each for each in moment.exchanges if each.record and each.record.status == 200]
+        helped = {each.call for each in answered if each.call and _is_answer(each)}
         for exchange in moment.exchanges:
             if (record := exchange.record) is None:
                 continue
             self.judged["valid"] += 1
             self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0
-            is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record)
+            is_lost = exchange.call in helped and LOSING & {*moment.struck}
+            is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record) or is_lost
             if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
             yield from (f"valid: {warning}" for warning in record.warnings)
@@ -239,7 +246,7 @@ class Laws:
         self.judged["failure"] += 1
         if shown.error and not struck and not EXPLAINED.search(shown.error):
             yield f"failure: {shown.call} fails without a fault: {shown.error}"
-        if sent and _is_endless(sent[-1]) and not (shown.error or shown.lines):
+        if sent and _is_endless(sent[-1], shown.call) and not (shown.error or shown.lines):
             yield f"failure: {shown.call} has no end, and nothing is said: {sent[-1].faults}"
 
     def _of_markers(self, shown: Shown) -> Iterator[str]:
@@ -394,12 +401,14 @@ def _is_answer(exchange: Exchange) -> bool:
     return bool(record and record.path == "/responses" and record.body and not record.is_summary)
 
 
-def _is_endless(exchange: Exchange) -> bool:
+def _is_endless(exchange: Exchange, call: Call) -> bool:
     """Whether an answer has no end that its user could take for one."""
     record = exchange.record
     cuts = {fault["how"] for fault in exchange.faults if fault["kind"] == "cut"}
     ordered = [fault.get("orders", "") for fault in exchange.faults]
-    is_ordered = any(order.startswith(ENDLESS) for order in ordered)
+    is_ordered = any(
+        order.startswith(ENDLESS) and (call.chat_id or not order.startswith(UNSAID)) for order in ordered
+    )
     refused = bool(record and record.status >= 400)
     return (
         refused or is_ordered or (exchange.is_broken and cuts != {"noise"} and not (record and record.usage))
