@@ -155,6 +155,8 @@ class Host:
         self.files: dict[str, tuple[str, FileContent]] = {}
         self.valves: Json = {}
         """The administrator's, as they are stored."""
+        self.has_changed = False
+        """Whether they were others before."""
         self.own_valves: dict[Pipe, Json] = {}
         """Those that one process alone has: it has not seen yet what was changed."""
         self.answers: list[Shown] = []
@@ -241,7 +243,7 @@ class Host:
             chunks.append(said if isinstance(said, dict) else bytes(said.body).decode())
         output = json.dumps(chunks)
         self.log("program", user_id, output)
-        error = output if '"error"' in output else ""
+        error = output if any('"error"' in str(chunk) or "error" in chunk for chunk in chunks) else ""
         self.answers.append(Shown(call, (text,), output, (), error))
 
     async def _call(self, pipe: Pipe, user_id: str, body: Json, metadata: Json, task: str | None) -> Any:

@@ -58,6 +58,8 @@ EXPLAINED = re.compile(
     r"next try is in|not available to several|server is busy|but only [\d,]+ fit|larger window"
 )
 """What an answer fails by without a fault: one long before, or a message that no window holds."""
+BOUND = "bound to a different conversation"
+"""What Claude says of thoughts that it had about a shorter chat, where other valves have it sent whole again."""
 ELSEWHERE = "Provider returned error"
 """What Gemini's other provider says of thoughts, and no more: nobody can know which one will serve a request."""
 RETENTION, KEPT = "PERSIST_REASONING_TOKENS", "conversation"
@@ -206,7 +208,8 @@ class Laws:
         """Whether nobody could know that it would be refused, or nobody is to look."""
         is_whole = self.world.host.valves.get("CONTEXT_STRATEGY") == "off" and TOO_LONG in record.error
         is_early = record.path == "/generation" and record.status == 404
-        return is_whole or is_early or record.error == ELSEWHERE
+        is_rebound = BOUND in record.error and self.world.host.has_changed
+        return is_whole or is_early or is_rebound or record.error == ELSEWHERE
 
     def _of_words(self, exchange: Exchange, call: Call) -> Iterator[str]:
         assert exchange.record

@@ -212,6 +212,7 @@ class World:
     async def _moment(self, moment: Json) -> None:
         self.counts["moments"] += 1
         if (valves := moment.get("valves")) is not None:
+            self.host.has_changed = True
             self.host.valves = {"API_KEY": KEY, "BASE_URL": BASE_URL, **valves}
         for record in moment.get("faults", ()):
             self._arm(record)
@@ -283,6 +284,7 @@ class World:
             worker.skew_seconds = record["seconds"]
         else:
             self.host.own_valves[worker.pipe] = record["valves"]
+            self.host.has_changed = True
         self.faults.note(record, worker.name)
 
     def _strike(self, worker: Worker, record: Json) -> None:
