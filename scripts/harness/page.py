@@ -143,7 +143,7 @@ class Answer:
     @property
     def notices(self) -> list[str]:
         """The lines about the answer, in it and above it, in the order in which they came."""
-        return [line for event in self.events for line in _lines_of(event)]
+        return [line for event in self.events for line in lines_of(event)]
 
     @property
     def pictures(self) -> list[str]:
@@ -309,7 +309,8 @@ def reduced(output: list[Json], event: Json) -> list[Json]:
     return output
 
 
-def _lines_of(event: Json) -> list[str]:
+def lines_of(event: Json) -> list[str]:
+    """The lines about an answer that a native event shows, as plain text."""
     status = event.get("event", {})
     if status.get("type") == "status" and not status["data"].get("hidden"):
         return [status["data"]["description"]]
