@@ -29,8 +29,8 @@ from open_webui_openrouter_pipe.store.schema import SealedRow
 from open_webui_openrouter_pipe.store.sweep import GRACE_SECONDS, Schedule, Sweep
 from open_webui_openrouter_pipe.store.table import SqlRows
 from open_webui_openrouter_pipe.turn.bill import SpendingServices
+from open_webui_openrouter_pipe.turn.commands import SpendingReader
 from open_webui_openrouter_pipe.turn.late_bills import LateBills
-from open_webui_openrouter_pipe.turn.spending import SpendingReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -44,9 +44,8 @@ from open_webui_openrouter_pipe.host.model_rows import model_fields
 from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.maintenance import commands, releases
 from open_webui_openrouter_pipe.media.choice import name_references
-from open_webui_openrouter_pipe.media.damage import is_binary, is_damaged
 from open_webui_openrouter_pipe.media.download import _file_name, read_address
-from open_webui_openrouter_pipe.media.kinds import media_type_of
+from open_webui_openrouter_pipe.media.kinds import is_binary, is_damaged, media_type_of
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
 from open_webui_openrouter_pipe.openrouter.errors import retry_after, to_error
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, offered_models

@@ -36,18 +36,18 @@ from open_webui_openrouter_pipe.host.model_rows import WRITTEN, RowInfo, model_f
 from open_webui_openrouter_pipe.host.switches import AUTHOR, CHOSEN, SWITCHES
 from open_webui_openrouter_pipe.maintenance import shortcuts
 from open_webui_openrouter_pipe.maintenance.pipe import MaintenanceValves
-from open_webui_openrouter_pipe.maintenance.releases import signed_text
+from open_webui_openrouter_pipe.maintenance.updates import signed_text
 from open_webui_openrouter_pipe.money.audit import Bill, read_bill
 from open_webui_openrouter_pipe.money.limits import AccountLimit, Limit
 from open_webui_openrouter_pipe.ports import Artifact, RequestOrigin
 from open_webui_openrouter_pipe.responses.items import ITEM_KINDS
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
-from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.kept import SealedPrompts, SealedSummaries
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.schema import define_tables
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.store.table import SqlRows
+from open_webui_openrouter_pipe.store.tokens import StoredCalibrations
 from open_webui_openrouter_pipe.valves import OWN_KEY_PURPOSE, Advanced, UserValves, Valves, text_of
 from scripts.harness.database import open_database
 from scripts.paths import ROOT

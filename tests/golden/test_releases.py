@@ -12,7 +12,7 @@ from open_webui_openrouter_pipe import __version__
 from open_webui_openrouter_pipe.host.model_rows import RowInfo, updated_row
 from open_webui_openrouter_pipe.host.switches import SWITCHES, switched_on
 from open_webui_openrouter_pipe.maintenance.pipe import MaintenanceValves
-from open_webui_openrouter_pipe.maintenance.releases import check_signature, read_release
+from open_webui_openrouter_pipe.maintenance.updates import check_signature, read_release
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.valves import HostValves, StoredUserValves
 from scripts.harness.database import open_database

@@ -18,10 +18,10 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.ports import KeptPrompt, RequestOrigin
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
-from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.kept import SealedPrompts, SealedSummaries
 from open_webui_openrouter_pipe.store.sweep import Sweep
 from open_webui_openrouter_pipe.store.table import SqlRows
+from open_webui_openrouter_pipe.store.tokens import StoredCalibrations
 from scripts.paths import PACKAGE
 from tests.store.contract import KEYRING, NOW, Clock, artifact
 from tests.store.summary_contract import chains, segment, stored, summary
