@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+import uvicorn.supervisors.multiprocess as supervisor
 
 FOLDER = "FAULTS_PROBES"
 """The variable that names the folder where each worker writes a file of its own."""
@@ -35,6 +36,8 @@ def install() -> None:
 
     uvicorn.Server.startup = watched  # type: ignore[method-assign]
     (uvicorn.run.__kwdefaults__ or {})["timeout_worker_healthcheck"] = HEALTH_SECONDS
+    # one that starts while the database is away ends all others: where servers matter, something starts them again
+    vars(supervisor)["STARTUP_FAILURE"] = None
 
 
 async def watch(path: Path, *, step: float = STEP_SECONDS, period: float = REPORT_SECONDS) -> None:
