@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ..conversation.conversation import ContentCache, cache_key
-from ..errors import AddressNotAsked, AttachmentUnavailable, TooBusy
+from ..errors import AttachmentUnavailable, TooBusy
 from ..words.lines import notice
 from .choice import Encoded
 
@@ -236,9 +236,9 @@ class EncodedFiles:
         self._failed.put(cache_key(user_id, url), (turn, self._clock(), line))
 
     def ask(self, user_id: str, turn: str) -> None:
-        """Count a request to an address. Raises AddressNotAsked where a turn has had as many as it may."""
+        """Count a request to an address. Raises AttachmentUnavailable where a turn has had as many as it may."""
         key = cache_key(user_id, turn)
         count = self._asked.get(key) or 0
         if count >= MAX_ASKED:
-            raise AddressNotAsked(notice("address_not_asked", count=MAX_ASKED))
+            raise AttachmentUnavailable(notice("address_not_asked", count=MAX_ASKED))
         self._asked.put(key, count + 1)
