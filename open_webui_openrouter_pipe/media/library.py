@@ -251,11 +251,8 @@ class MediaLibrary:
             return _checked(encode(FileContent(attachment.name, "", decode(plain))))
         head = decode(attachment.source, limit_characters=_INLINE_HEAD_CHARACTERS)
         media_type, digest = media_type_of(head), sha256(plain.encode()).digest()
-
-        def damaged() -> bool:
-            return is_damaged(decode(plain), media_type)
-
-        is_broken = self.encoded.damaged.get_or_compute(digest, damaged)
+        damaged = self.encoded.damaged
+        is_broken = damaged.get_or_compute(digest, lambda: is_damaged(decode(plain), media_type))
         url = f"data:{media_type};base64,{plain}"
         return _checked(Encoded(attachment.name, media_type, url, is_damaged=is_broken))
 
