@@ -108,10 +108,6 @@ class AttachmentUnavailable(PipeError):
     status = 400
 
 
-class AddressNotAsked(AttachmentUnavailable):
-    """So many addresses were asked in this turn that this one is not."""
-
-
 class AttachmentNotFound(AttachmentUnavailable):
     """There is no such file, or the user may not read it."""
 

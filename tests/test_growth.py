@@ -41,7 +41,6 @@ from open_webui_openrouter_pipe.media.download import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.money.prefix import digests_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.recall.excerpts import SentTexts, excerpts_message
 from open_webui_openrouter_pipe.recall.search import (
     ChatPassage,
     SourceText,
@@ -51,7 +50,7 @@ from open_webui_openrouter_pipe.recall.search import (
     search,
     texts_of_turns,
 )
-from open_webui_openrouter_pipe.recall.tool import LookUp
+from open_webui_openrouter_pipe.recall.tool import LookUp, SentTexts, excerpts_message
 from open_webui_openrouter_pipe.recall.words import TermsOfWords
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from open_webui_openrouter_pipe.summaries.summary import parse_model_summary

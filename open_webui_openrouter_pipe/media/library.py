@@ -21,7 +21,7 @@ from pathlib import PurePath
 from typing import Final, TypeAlias, cast
 
 from ..conversation.conversation import item_digest
-from ..errors import AddressNotAsked, AttachmentUnavailable, PipeError, TooBusy
+from ..errors import AttachmentUnavailable, PipeError, TooBusy
 from ..ports import FileContent, Files, FilledItems, Model, Room
 from ..responses.items import NOT_IN_OUTPUTS, Item, Modality, is_message
 from ..responses.values import base64_of, decode, host_file_id, host_file_path
@@ -251,11 +251,8 @@ class MediaLibrary:
             return _checked(encode(FileContent(attachment.name, "", decode(plain))))
         head = decode(attachment.source, limit_characters=_INLINE_HEAD_CHARACTERS)
         media_type, digest = media_type_of(head), sha256(plain.encode()).digest()
-
-        def damaged() -> bool:
-            return is_damaged(decode(plain), media_type)
-
-        is_broken = self.encoded.damaged.get_or_compute(digest, damaged)
+        damaged = self.encoded.damaged
+        is_broken = damaged.get_or_compute(digest, lambda: is_damaged(decode(plain), media_type))
         url = f"data:{media_type};base64,{plain}"
         return _checked(Encoded(attachment.name, media_type, url, is_damaged=is_broken))
 
@@ -328,7 +325,9 @@ class MediaLibrary:
             room.check(len(file.content))
             return await asyncio.to_thread(encode, file)
         except PipeError as error:
-            if not isinstance(error, AddressNotAsked):  # the user is told once, and there may be thousands
+            if not is_line(
+                error.user_message, "address_not_asked"
+            ):  # the user is told once, and there may be thousands
                 _log.warning("an attachment is not sent: %s", error)
             raise
         except Exception as error:  # the host's storage may raise anything
@@ -351,10 +350,9 @@ class MediaLibrary:
                 return await self._load(files.id_of(self.user_id, key), room)
         try:
             file = await self.download(url, room)
-        except AddressNotAsked:
-            raise
         except AttachmentUnavailable as error:  # a dead address must not hold up each turn of its chat
-            self.encoded.fail(self.user_id, self.turn, url, error.user_message)
+            if not is_line(error.user_message, "address_not_asked"):
+                self.encoded.fail(self.user_id, self.turn, url, error.user_message)
             raise
         if files is not None:
             try:
