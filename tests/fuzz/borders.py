@@ -52,6 +52,8 @@ from open_webui_openrouter_pipe.openrouter.errors import retry_after, to_error
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, offered_models
 from open_webui_openrouter_pipe.openrouter.request import Composer
 from open_webui_openrouter_pipe.openrouter.wire import encode_body
+from open_webui_openrouter_pipe.recall import tool as recall_tool
+from open_webui_openrouter_pipe.recall.tool import RecallRefused
 from open_webui_openrouter_pipe.replay.exports import (
     chat_state,
     read_artifacts,
@@ -69,11 +71,19 @@ from open_webui_openrouter_pipe.store.schema import SummaryRow
 from open_webui_openrouter_pipe.store.sealing import (
     UNSEALED,
     ItemTooLarge,
+    decode_item,
     encode_item,
     open_text,
     seal_row,
     seal_text,
     unpack,
+)
+from open_webui_openrouter_pipe.summaries.summary import (
+    Summary,
+    SummaryRefused,
+    parse_model_summary,
+    render_part,
+    render_state,
 )
 from open_webui_openrouter_pipe.valves import HostValves, StoredUserValves
 from scripts.paths import ROOT
@@ -367,6 +377,35 @@ def tool_output(dice: Random) -> None:
     assert KEY not in fact or len(result) < 2_000
 
 
+_ABOUT: Final = {
+    "summary_text": "They agreed on Monday.",
+    "goal": "a trip",
+    "resolved": ["#2", 3],
+    "facts": [{"text": "a", "turn": 1}],
+    "constraints": [{"quote": "never by plane", "turn": 1, "revoked_in_turn": 0}],
+    "open_questions": ["when?"],
+}
+
+
+def written(dice: Random) -> None:
+    """A summary that a model writes is one that can be stored and sent, or none; so are the arguments of recall."""
+    answer = mutation.value(dice, _ABOUT)
+    said = mutation.text(
+        dice, f"<think>hm</think>\n```json\n{json.dumps(answer, ensure_ascii=dice.random() < 0.5)}\n```"
+    )
+    with suppress(SummaryRefused):
+        found = parse_model_summary(said, source_tokens=10_000, count=len)
+        summary = Summary(found, found.constraints)
+        assert Summary.from_json(decode_item(encode_item(summary.as_json()))) == summary
+        _writable([render_part(summary), render_state([summary])])
+    asked = mutation.value(dice, {"query": "the ferry", "turn": "3-5", "reference": "#12345678", "page": "2"})
+    with suppress(RecallRefused):
+        request = recall_tool._read(
+            mutation.text(dice, json.dumps(asked)) if dice.random() < 0.5 else json.dumps(asked)
+        )
+        assert (request.page > 0, len(request.turns) >= 0, len(request.reference) < 20) == (True, True, True)
+
+
 class _Elements(HTMLParser):
     """The elements of a page."""
 
@@ -627,6 +666,7 @@ BORDERS: Final[Mapping[str, Callable[[Random], None]]] = {
         catalogue,
         chat,
         call,
+        written,
         tool_output,
         page,
         command,

@@ -161,6 +161,9 @@ def _deep() -> Any:
     return value
 
 
+_DEEP: Final = _deep()
+
+
 def text(dice: Random, given: str, others: tuple[str, ...] = TEXTS) -> str:
     """A text with one thing put in, taken out, doubled or exchanged."""
     start, end = sorted(dice.randrange(len(given) + 1) for _ in range(2))
@@ -200,7 +203,7 @@ def value(dice: Random, given: Any) -> Any:
         other_holder, other_key = dice.choice(places)
         match dice.randrange(8):
             case 0 | 1:
-                holder[key] = dice.choice((*VALUES, dice.choice(TEXTS), _deep()))
+                holder[key] = copy.deepcopy(dice.choice((*VALUES, dice.choice(TEXTS), _DEEP)))
             case 2 if holder is not whole:
                 del holder[key]
             case 3 if isinstance(holder, list):
