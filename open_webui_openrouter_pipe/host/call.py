@@ -16,7 +16,7 @@ from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..history.reading import erase_commands, find_commands
 from ..ports import HostTools, RequestOrigin
-from ..responses.values import as_count, as_list, as_object, as_text
+from ..responses.values import as_count, as_list, as_object, as_text, clean_text
 from ..words.lines import Language, notice
 from .native import FAILED, NOTICE
 
@@ -195,6 +195,7 @@ def read_call(
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
     base_user_prompt = metadata.get("base_user_prompt")
     builtin_tools = _builtin_tools(metadata)
+    of_task = as_list(as_object(metadata.get("task_body")).get("messages"))
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
@@ -206,8 +207,8 @@ def read_call(
         task=task,
         user_id=as_text(user.get("id")),
         is_admin=user.get("role") == "admin",
-        chat_id=as_text(metadata.get("chat_id")),
-        message_id=as_text(metadata.get("message_id")),
+        chat_id=clean_text(as_text(metadata.get("chat_id"))),
+        message_id=clean_text(as_text(metadata.get("message_id"))),
         base_system_prompt=as_text(metadata["base_system_prompt"])
         if "base_system_prompt" in metadata
         else None,
@@ -225,7 +226,8 @@ def read_call(
         ask=ask,
         time_zone=as_text(variables.get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
-        is_moot=bool(task) and _is_moot(as_list(as_object(metadata.get("task_body")).get("messages"))),
+        # `routers/tasks.py` names the chat beside the prompt that quotes it
+        is_moot=bool(task) and (find_commands(of_task).asked is not None or _has_failed(of_task)),
         # `utils/automations.py` and `utils/subagents.py`
         is_internal=bool(metadata.get("automation_id") or metadata.get("internal")),
         # The prompt then asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12.
@@ -246,11 +248,6 @@ def _messages_and_model(body: Mapping[str, Any]) -> tuple[list[Any], str]:
 def _builtin_tools(metadata: Mapping[str, Any]) -> frozenset[str]:
     tools = as_object(metadata.get("tools")).items()
     return frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
-
-
-def _is_moot(messages: Sequence[Any]) -> bool:
-    """Whether a chat, which `routers/tasks.py` names beside the prompt that quotes it, ends with nothing to work on."""
-    return find_commands(messages).asked is not None or _has_failed(messages)
 
 
 def _has_failed(messages: Sequence[Any]) -> bool:

@@ -157,11 +157,6 @@ def _list_trouble(failure: FetchFailure | None) -> Status:
     return Status(kind, failure.since)
 
 
-def _matches(pattern: str, models: Mapping[str, Model]) -> bool:
-    """Whether a pattern is that of any model."""
-    return pattern in models or bool(fnmatch.filter(models, pattern))
-
-
 def _names(models: Mapping[str, Model]) -> set[str]:
     """What a valve may name: models, and all of a maker."""
     return {*models, *(f"{name.partition('/')[0]}/*" for name in models)}
@@ -280,7 +275,9 @@ class ModelListing:
                 unknown_word(each.valve, name, near=nearest(name, _names(listed)), takes=each.takes)
                 for each in (named if listed else ())
                 for name in each.names
-                if not (_matches(name.removeprefix("!"), listed) if each.are_patterns else self._lists(name))
+                if not (
+                    fnmatch.filter(listed, name.removeprefix("!")) if each.are_patterns else self._lists(name)
+                )
             )
             self._unmatched = last = (models, named, tuple(islice(missing, MOST_PROBLEMS)))
         return last[2]

@@ -356,6 +356,7 @@ def call(dice: Random) -> None:
     given, metadata, user_of = (as_object(mutation.value(dice, each)) for each in (body, _METADATA, user_of))
     with suppress(InvalidHistory):
         read = read_call(given, user=user_of, metadata=metadata, task=dice.choice((None, "title_generation")))
+        _writable([read.chat_id, read.message_id])
         assert (read.user_id, read.is_admin) == (as_text(user_of.get("id")), user_of.get("role") == "admin")
         _ = read.origin, read.continued_text, read.command, read.keeps, read.is_unsaved
         if isinstance(read.messages, list):
