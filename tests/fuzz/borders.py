@@ -100,7 +100,7 @@ from tests.history.builders import (
     user,
 )
 from tests.media.test_addresses import HOSTILE, words
-from tests.openrouter.test_fields import LOOK, MODEL
+from tests.openrouter.test_fields import MODEL
 from tests.responses.test_reducer import check_laws
 from tests.store.contract import KEYRING, artifact, row
 from tests.support import context_reports, spending_reports
@@ -302,56 +302,18 @@ def _sent(messages: Any, artifacts: Mapping[int, Any]) -> None:
             assert given in structured or re.fullmatch(r"call_[0-9a-f]{32}", name), name
 
 
-_METADATA: Final = {
-    "chat_id": "c",
-    "message_id": "m",
-    "user_message_id": "u",
-    "base_system_prompt": "",
-    "base_user_prompt": "q",
-    "features": {"web_search": True, "voice": False},
-    "params": {"function_calling": "native", "model_controls": {}},
-    "tools": {"search_web": {"type": "builtin", "spec": {}}},
-    "variables": {"{{CURRENT_TIMEZONE}}": "Europe/Berlin"},
-    "files": [
-        {"type": "file", "id": "f", "name": "a.pdf", "file": {"meta": {"size": 5, "content_type": "x/y"}}}
-    ],
-    "sources": [
-        {"source": {"id": "f", "type": "file"}, "document": ["text"], "metadata": [{"name": "a.pdf"}]}
-    ],
-    "user_message": {"content": "q", "files": [{"type": "file", "id": "f"}]},
-    "chat_context": {"params": {}},
-    "model": {
-        "id": "p.openai/gpt-5",
-        "owned_by": "openai",
-        "info": {"meta": {"knowledge": [{"type": "file"}]}},
-    },
-}
-_PARAMETERS: Final = {
-    "temperature": 0.5,
-    "top_p": 1,
-    "max_tokens": 5,
-    "seed": 1,
-    "stop": ["a"],
-    "user": "x",
-    "reasoning_effort": "high",
-    "metadata": {"a": "b"},
-    "logit_bias": {"5": 1},
-    "tool_choice": {"type": "function", "function": {"name": "look"}},
-    "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
-    "tools": [LOOK, {"type": "openrouter:web_search"}],
-    "provider": {"order": ["a"], "max_price": {"prompt": 1}},
-    "plugins": [{"id": "web"}],
-    "include": ["reasoning.encrypted_content"],
-    "verbosity": "low",
-    "models": ["a/b"],
-}
-
-
 def call(dice: Random) -> None:
     """A call of any shape is read, whose it is too; what its parameters become is JSON."""
-    body = {"model": "p.openai/gpt-5", "messages": dice.choice(_CHATS), "stream": True, **_PARAMETERS}
+    body = {
+        "model": "p.openai/gpt-5",
+        "messages": dice.choice(_CHATS),
+        "stream": True,
+        **mutation.SEEDS["parameters"],
+    }
     user_of = {"id": "ada", "role": "user"}
-    given, metadata, user_of = (as_object(mutation.value(dice, each)) for each in (body, _METADATA, user_of))
+    given, metadata, user_of = (
+        as_object(mutation.value(dice, each)) for each in (body, mutation.SEEDS["metadata"], user_of)
+    )
     with suppress(InvalidHistory):
         read = read_call(given, user=user_of, metadata=metadata, task=dice.choice((None, "title_generation")))
         _writable([read.chat_id, read.message_id])
@@ -376,19 +338,9 @@ def tool_output(dice: Random) -> None:
     assert KEY not in fact or len(result) < 2_000
 
 
-_ABOUT: Final = {
-    "summary_text": "They agreed on Monday.",
-    "goal": "a trip",
-    "resolved": ["#2", 3],
-    "facts": [{"text": "a", "turn": 1}],
-    "constraints": [{"quote": "never by plane", "turn": 1, "revoked_in_turn": 0}],
-    "open_questions": ["when?"],
-}
-
-
 def written(dice: Random) -> None:
     """A summary that a model writes is one that can be stored and sent, or none; so are the arguments of recall."""
-    answer = mutation.value(dice, _ABOUT)
+    answer = mutation.value(dice, mutation.SEEDS["summary"])
     said = mutation.text(
         dice, f"<think>hm</think>\n```json\n{json.dumps(answer, ensure_ascii=dice.random() < 0.5)}\n```"
     )
@@ -461,24 +413,11 @@ def command(dice: Random) -> None:
     commands.is_confirmation(text)
 
 
-_VALVES: Final = {
-    "SPENDING_LIMITS": "user: 2/day 20/month; group Staff: 5/day",
-    "MODELS": "openai/*, !*mini",
-    "ZDR": True,
-    "MODEL_FILTERS": "tools, context>=32k, price<=1",
-    "NEW_MODEL_ACCESS": "private",
-    "API_KEY": KEY,
-    "ADVANCED": '{"VARIANTS": "openai/*:online", "TIME_ZONE": "Europe/Berlin", "DOWNLOAD_HOSTS": "files.local"}',
-    "ARTIFACT_ENCRYPTION_KEY": "one, two",
-    "BASE_URL": "https://openrouter.ai/api/v1",
-    "USER_CONTROLS": "ZDR",
-}
-_OWN: Final = {"REASONING_EFFORT": "high", "IMAGE_COUNT": 2, "SPEECH_SPEED": 1.5, "ZDR": True}
-
-
 def valves(dice: Random) -> None:
     """Whatever is stored is read, shows no key, and protects as it did where it cannot be read."""
-    stored, own = (mutation.value(dice, each) for each in (_VALVES, _OWN))
+    stored, own = (
+        mutation.value(dice, each) for each in (mutation.SEEDS["valves"], mutation.SEEDS["user valves"])
+    )
     stored, own = (each if isinstance(each, dict) else {} for each in (stored, own))
     read, mine = HostValves(**stored), StoredUserValves(**own)
     settings = read_settings(read, mine, user_id="ada")
