@@ -192,11 +192,7 @@ def takes(model: type[BaseModel], name: str) -> str:
     field = model.model_fields[name]
     if choices := get_args(field.annotation):
         return notice("problem_choices", choices=", ".join(f"`{each}`" for each in choices))
-    kinds = {
-        bool: "switch",
-        int: "whole",
-        float: "number",
-    }
+    kinds = {bool: "switch", int: "whole", float: "number"}
     if kind := kinds.get(cast("type", field.annotation)):
         return notice(f"problem_{kind}", limits=_symbols(field), default=f"{field.default:g}")
     found = _EXAMPLE.search(text_of(model, name).help)
@@ -205,11 +201,7 @@ def takes(model: type[BaseModel], name: str) -> str:
 
 def _symbols(field: FieldInfo) -> str:
     """The range of a number as every language writes it."""
-    signs = (
-        ("\u2265", "ge"),
-        (">", "gt"),
-        ("\u2264", "le"),
-    )
+    signs = (("\u2265", "ge"), (">", "gt"), ("\u2264", "le"))
     found = [
         (sign, getattr(limit, name))
         for sign, name in signs
