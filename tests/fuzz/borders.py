@@ -63,7 +63,7 @@ from open_webui_openrouter_pipe.replay.exports import (
 from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.responses.effects import Decoder, ItemFinished, ResponseFinished, parse_event
 from open_webui_openrouter_pipe.responses.failure import read_failure
-from open_webui_openrouter_pipe.responses.values import as_list, as_object, as_text
+from open_webui_openrouter_pipe.responses.values import as_list, as_object, as_text, unescape
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.artifacts import unseal
 from open_webui_openrouter_pipe.store.cache import decode_row, encode_row
@@ -294,12 +294,21 @@ def _sent(messages: Any, artifacts: Mapping[int, Any]) -> None:
         return
     _check_input(built.items)
     others = [each for each in messages if isinstance(each, dict) and each.get("role") != "user"]
-    structured, own = json.dumps(others), {cast("Any", item).get("call_id") for item in artifacts.values()}
+    written = json.dumps(others, ensure_ascii=False).replace("\\u0000", "")
+    structured, own = (
+        _letters(written + unescape(written)),
+        {as_object(each).get("call_id") for each in artifacts.values()},
+    )
     for item in built.items:
         if item["type"] == "function_call" and (name := cast("Any", item)["call_id"]) not in own:
             # one that stands twice has a number behind it, one that is too long or empty a name of its own
-            given = json.dumps(re.sub(r"_\d+$", "", name))[1:-1]
+            given = _letters(re.sub(r"_\d+$", "", name))
             assert given in structured or re.fullmatch(r"call_[0-9a-f]{32}", name), name
+
+
+def _letters(text: str) -> str:
+    """What neither cleaning nor escaping changes."""
+    return re.sub(r"[^A-Za-z0-9]", "", text)
 
 
 def call(dice: Random) -> None:
