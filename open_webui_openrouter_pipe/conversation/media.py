@@ -15,7 +15,8 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import reduce
 from itertools import islice
 from typing import Any, Literal
@@ -106,21 +107,20 @@ def count_pdf_pages(data: bytes) -> int | None:
     Only the root of the page tree is looked for, as it stands there or in a stream of objects, and nothing is followed:
     a library that reads a whole PDF can be made to take any time and memory. Source: ISO 32000-1, 7.5.7 and 7.7.3.
     """
-    starts = (found.end() for found in islice(_OBJECTS.finditer(data), _MAX_OBJECT_STREAMS))
-    texts = (data, *(_inflated(data[start : start + _OBJECTS_BYTES]) for start in starts))
-    dictionaries = (found[1] for text in texts for found in _DICTIONARY.finditer(text))
-    counts = [
-        int(found[1]) for each in dictionaries if _PAGES.search(each) and (found := _COUNT.search(each))
-    ]
+    roots = (
+        each[1] for text in _objects(data) for each in _DICTIONARY.finditer(text) if _PAGES.search(each[1])
+    )
+    counts = (int(found[1]) for root in roots if (found := _COUNT.search(root)))
     return max((count for count in counts if 0 < count <= min(MAX_PAGES, len(data))), default=None)
 
 
-def _inflated(packed: bytes) -> bytes:
-    """Return the beginning of a stream, b"" where it is none, or encrypted."""
-    try:
-        return zlib.decompressobj().decompress(packed, _OBJECTS_BYTES)
-    except zlib.error:
-        return b""
+def _objects(data: bytes) -> Iterator[bytes]:
+    """Yield a PDF, and its streams of objects as far as they can be inflated."""
+    yield data
+    for found in islice(_OBJECTS.finditer(data), _MAX_OBJECT_STREAMS):
+        with suppress(zlib.error):
+            packed = data[found.end() : found.end() + _OBJECTS_BYTES]
+            yield zlib.decompressobj().decompress(packed, _OBJECTS_BYTES)
 
 
 def embedded_text(url: str) -> str | None:

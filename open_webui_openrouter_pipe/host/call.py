@@ -16,7 +16,7 @@ from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..history.reading import erase_commands, find_commands
 from ..ports import HostTools, RequestOrigin
-from ..responses.values import as_count, as_list, as_object, as_text
+from ..responses.values import as_count, as_list, as_object, as_text, clean_text
 from ..words.lines import Language, notice
 from .native import FAILED, NOTICE
 
@@ -212,8 +212,8 @@ def read_call(
         task=task,
         user_id=as_text(user.get("id")),
         is_admin=user.get("role") == "admin",
-        chat_id=as_text(metadata.get("chat_id")),
-        message_id=as_text(metadata.get("message_id")),
+        chat_id=clean_text(as_text(metadata.get("chat_id"))),
+        message_id=clean_text(as_text(metadata.get("message_id"))),
         base_system_prompt=as_text(metadata[system_prompt]) if system_prompt in metadata else None,
         base_user_prompt=user_prompt if isinstance(user_prompt, str) else None,
         optional_tools=_optional_tools(builtin_tools, metadata, knowledge),

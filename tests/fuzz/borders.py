@@ -51,6 +51,8 @@ from open_webui_openrouter_pipe.openrouter.errors import retry_after, to_error
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, offered_models
 from open_webui_openrouter_pipe.openrouter.request import Composer
 from open_webui_openrouter_pipe.openrouter.wire import encode_body
+from open_webui_openrouter_pipe.recall import tool as recall_tool
+from open_webui_openrouter_pipe.recall.tool import RecallRefused
 from open_webui_openrouter_pipe.replay.exports import (
     chat_state,
     read_artifacts,
@@ -60,7 +62,7 @@ from open_webui_openrouter_pipe.replay.exports import (
 from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.responses.effects import Decoder, ItemFinished, ResponseFinished, parse_event
 from open_webui_openrouter_pipe.responses.failure import read_failure
-from open_webui_openrouter_pipe.responses.values import as_list, as_object, as_text
+from open_webui_openrouter_pipe.responses.values import as_list, as_object, as_text, unescape
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.artifacts import unseal
 from open_webui_openrouter_pipe.store.cache import decode_row, encode_row
@@ -68,11 +70,19 @@ from open_webui_openrouter_pipe.store.schema import SummaryRow
 from open_webui_openrouter_pipe.store.sealing import (
     UNSEALED,
     ItemTooLarge,
+    decode_item,
     encode_item,
     open_text,
     seal_row,
     seal_text,
     unpack,
+)
+from open_webui_openrouter_pipe.summaries.summary import (
+    Summary,
+    SummaryRefused,
+    parse_model_summary,
+    render_part,
+    render_state,
 )
 from open_webui_openrouter_pipe.valves import HostValves, StoredUserValves
 from scripts.paths import ROOT
@@ -89,7 +99,7 @@ from tests.history.builders import (
     user,
 )
 from tests.media.test_addresses import HOSTILE, words
-from tests.openrouter.test_fields import LOOK, MODEL
+from tests.openrouter.test_fields import MODEL
 from tests.responses.test_reducer import check_laws
 from tests.store.contract import KEYRING, artifact, row
 from tests.support import context_reports, spending_reports
@@ -240,6 +250,7 @@ _BLOCK: Final = (
 _CHATS: Final = (
     [user("q"), assistant(f"{mark(1)}\nanswer\n{mark(2)}"), user("again")],
     [user("q"), assistant(f"before\n{_BLOCK}\nafter"), user(f"> {_BLOCK}")],
+    [user(_BLOCK.replace("c1", "c7")), assistant("answer"), user("again")],
     [user("q"), assistant(f"<think>hm</think>\n```\n{mark(1)}```\n`{mark(2)}`"), user("again")],
     [
         user(
@@ -281,70 +292,39 @@ def _sent(messages: Any, artifacts: Mapping[int, Any]) -> None:
     except InvalidHistory:
         return
     _check_input(built.items)
-    structured = json.dumps(
-        [each for each in messages if isinstance(each, dict) and each.get("role") != "user"]
+    others = [each for each in messages if isinstance(each, dict) and each.get("role") != "user"]
+    written = json.dumps(others, ensure_ascii=False).replace("\\u0000", "")
+    structured, own = (
+        _letters(written + unescape(written)),
+        {as_object(each).get("call_id") for each in artifacts.values()},
     )
-    calls = [item for item in built.items if item["type"] == "function_call"]
-    own = {cast("Any", item).get("call_id") for item in artifacts.values()}
-    for call in calls:
-        named = cast("Any", call)["call_id"]
-        assert (
-            named in own or json.dumps(named)[1:-1] in structured or named.startswith("call_") or "_" in named
-        )
+    for item in built.items:
+        if item["type"] == "function_call" and (name := cast("Any", item)["call_id"]) not in own:
+            # one that stands twice has a number behind it, one that is too long or empty a name of its own
+            given = _letters(re.sub(r"_\d+$", "", name))
+            assert given in structured or re.fullmatch(r"call_[0-9a-f]{32}", name), name
 
 
-_METADATA: Final = {
-    "chat_id": "c",
-    "message_id": "m",
-    "user_message_id": "u",
-    "base_system_prompt": "",
-    "base_user_prompt": "q",
-    "features": {"web_search": True, "voice": False},
-    "params": {"function_calling": "native", "model_controls": {}},
-    "tools": {"search_web": {"type": "builtin", "spec": {}}},
-    "variables": {"{{CURRENT_TIMEZONE}}": "Europe/Berlin"},
-    "files": [
-        {"type": "file", "id": "f", "name": "a.pdf", "file": {"meta": {"size": 5, "content_type": "x/y"}}}
-    ],
-    "sources": [
-        {"source": {"id": "f", "type": "file"}, "document": ["text"], "metadata": [{"name": "a.pdf"}]}
-    ],
-    "user_message": {"content": "q", "files": [{"type": "file", "id": "f"}]},
-    "chat_context": {"params": {}},
-    "model": {
-        "id": "p.openai/gpt-5",
-        "owned_by": "openai",
-        "info": {"meta": {"knowledge": [{"type": "file"}]}},
-    },
-}
-_PARAMETERS: Final = {
-    "temperature": 0.5,
-    "top_p": 1,
-    "max_tokens": 5,
-    "seed": 1,
-    "stop": ["a"],
-    "user": "x",
-    "reasoning_effort": "high",
-    "metadata": {"a": "b"},
-    "logit_bias": {"5": 1},
-    "tool_choice": {"type": "function", "function": {"name": "look"}},
-    "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
-    "tools": [LOOK, {"type": "openrouter:web_search"}],
-    "provider": {"order": ["a"], "max_price": {"prompt": 1}},
-    "plugins": [{"id": "web"}],
-    "include": ["reasoning.encrypted_content"],
-    "verbosity": "low",
-    "models": ["a/b"],
-}
+def _letters(text: str) -> str:
+    """What neither cleaning nor escaping changes."""
+    return re.sub(r"[^A-Za-z0-9]", "", text)
 
 
 def call(dice: Random) -> None:
     """A call of any shape is read, whose it is too; what its parameters become is JSON."""
-    body = {"model": "p.openai/gpt-5", "messages": dice.choice(_CHATS), "stream": True, **_PARAMETERS}
+    body = {
+        "model": "p.openai/gpt-5",
+        "messages": dice.choice(_CHATS),
+        "stream": True,
+        **mutation.SEEDS["parameters"],
+    }
     user_of = {"id": "ada", "role": "user"}
-    given, metadata, user_of = (as_object(mutation.value(dice, each)) for each in (body, _METADATA, user_of))
+    given, metadata, user_of = (
+        as_object(mutation.value(dice, each)) for each in (body, mutation.SEEDS["metadata"], user_of)
+    )
     with suppress(InvalidHistory):
         read = read_call(given, user=user_of, metadata=metadata, task=dice.choice((None, "title_generation")))
+        _writable([read.chat_id, read.message_id])
         assert (read.user_id, read.is_admin) == (as_text(user_of.get("id")), user_of.get("role") == "admin")
         _ = read.origin, read.continued_text, read.command, read.keeps, read.is_unsaved
         if isinstance(read.messages, list):
@@ -364,6 +344,25 @@ def tool_output(dice: Random) -> None:
     fact = state_fact(f"{result}\nkey: {KEY}\n" if dice.random() < 0.5 else result)
     assert isinstance(fact, str)
     assert KEY not in fact or len(result) < 2_000
+
+
+def written(dice: Random) -> None:
+    """A summary that a model writes is one that can be stored and sent, or none; so are the arguments of recall."""
+    answer = mutation.value(dice, mutation.SEEDS["summary"])
+    said = mutation.text(
+        dice, f"<think>hm</think>\n```json\n{json.dumps(answer, ensure_ascii=dice.random() < 0.5)}\n```"
+    )
+    with suppress(SummaryRefused):
+        found = parse_model_summary(said, source_tokens=10_000, count=len)
+        summary = Summary(found, found.constraints)
+        assert Summary.from_json(decode_item(encode_item(summary.as_json()))) == summary
+        _writable([render_part(summary), render_state([summary])])
+    asked = mutation.value(dice, {"query": "the ferry", "turn": "3-5", "reference": "#12345678", "page": "2"})
+    with suppress(RecallRefused):
+        request = recall_tool._read(
+            mutation.text(dice, json.dumps(asked)) if dice.random() < 0.5 else json.dumps(asked)
+        )
+        assert (request.page > 0, len(request.turns) >= 0, len(request.reference) < 20) == (True, True, True)
 
 
 class _Elements(HTMLParser):
@@ -422,24 +421,11 @@ def command(dice: Random) -> None:
     commands.is_confirmation(text)
 
 
-_VALVES: Final = {
-    "SPENDING_LIMITS": "user: 2/day 20/month; group Staff: 5/day",
-    "MODELS": "openai/*, !*mini",
-    "ZDR": True,
-    "MODEL_FILTERS": "tools, context>=32k, price<=1",
-    "NEW_MODEL_ACCESS": "private",
-    "API_KEY": KEY,
-    "ADVANCED": '{"VARIANTS": "openai/*:online", "TIME_ZONE": "Europe/Berlin", "DOWNLOAD_HOSTS": "files.local"}',
-    "ARTIFACT_ENCRYPTION_KEY": "one, two",
-    "BASE_URL": "https://openrouter.ai/api/v1",
-    "USER_CONTROLS": "ZDR",
-}
-_OWN: Final = {"REASONING_EFFORT": "high", "IMAGE_COUNT": 2, "SPEECH_SPEED": 1.5, "ZDR": True}
-
-
 def valves(dice: Random) -> None:
     """Whatever is stored is read, shows no key, and protects as it did where it cannot be read."""
-    stored, own = (mutation.value(dice, each) for each in (_VALVES, _OWN))
+    stored, own = (
+        mutation.value(dice, each) for each in (mutation.SEEDS["valves"], mutation.SEEDS["user valves"])
+    )
     stored, own = (each if isinstance(each, dict) else {} for each in (stored, own))
     read, mine = HostValves(**stored), StoredUserValves(**own)
     settings = read_settings(read, mine, user_id="ada")
@@ -626,6 +612,7 @@ BORDERS: Final[Mapping[str, Callable[[Random], None]]] = {
         catalogue,
         chat,
         call,
+        written,
         tool_output,
         page,
         command,

@@ -3,155 +3,29 @@
 from __future__ import annotations
 
 import copy
+import json
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from scripts.paths import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MARKER: Final = "[00000000000000010000]: #"
 DEEP: Final = 300
 """Levels: more than a value may have, and as few as every reader of JSON takes."""
 
-TEXTS: Final = (
-    *(
-        "",
-        " ",
-        "\n\n",
-        "\r",
-        "\0",
-        "\ud800",
-        "\udc00x",
-        "\U0001f600",
-        "\u2028",
-        "\ufeff",
-        "\u202e",
-        "\x1b[31m",
-    ),
-    *(
-        "9" * 4400,
-        "-1",
-        "0",
-        "1e999",
-        "NaN",
-        "Infinity",
-        "1_000",
-        "\u0663",
-        "\u00b2",
-        "0x10",
-        f"&#{'9' * 4400};",
-    ),
-    *(f"\n{MARKER}\n", f"{MARKER} ", "]: #", f"call_{MARKER[1:21]}", "[DONE]", "data: ", "event: x\n", ": "),
-    *("<details", '<details type="tool_calls" done="true" id="c9" name="f" arguments="{}">\n', "</details>"),
-    *(
-        '<details type="code_interpreter" output="[">',
-        "<summary>",
-        "</summary>",
-        "<think>",
-        "</think>",
-        "&quot;",
-    ),
-    *(
-        "```",
-        "~~~\n",
-        "`",
-        "    ",
-        "\t",
-        "![",
-        "](",
-        "![a](data:image/png;base64,AAAA)",
-        "/api/v1/files/1/content",
-    ),
-    *(
-        "[" * DEEP,
-        "{" * DEEP,
-        '{"a":' * DEEP,
-        '"',
-        "\\",
-        "\\u",
-        "{}",
-        "[]",
-        "null",
-        '{"type":',
-        ",",
-        "|",
-        "-----",
-    ),
-    *(
-        "https://x.org/",
-        "https://[::ffff:127.0.0.1]/",
-        "javascript:alert(1)",
-        "data:text/html,x",
-        "//x",
-        "@",
-        ":80",
-    ),
-    *(
-        "--- a\n+++ b\n@@ -1,",
-        " @@\n",
-        "sk-or-v1-0123456789abcdef",
-        "Bearer ",
-        "=1+1",
-        "<script>",
-        "'\">",
-        "\u2063",
-    ),
-    *(
-        "<openwebui_context_summary>",
-        "[CONVERSATION SUMMARY]\n",
-        "<memory_context>\n",
-        "<source id=",
-        "</source>",
-    ),
-    *(
-        "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
-        "9999-12-31T23:59:59+99:99",
-        "20200230",
-        "openai/",
-        "~",
-        "*",
-    ),
+SEEDS: Final[Mapping[str, Any]] = json.loads(
+    (ROOT / "tests" / "data" / "fuzz" / "seeds.json").read_text("utf-8")
 )
-VALUES: Final[tuple[Any, ...]] = (
-    *(
-        None,
-        True,
-        False,
-        0,
-        -1,
-        1.5,
-        1e308,
-        float("nan"),
-        float("inf"),
-        2**53 + 1,
-        2**63,
-        10**300,
-        "",
-        "x",
-        [],
-    ),
-    *(
-        {},
-        [[]],
-        [None],
-        [{}],
-        {"type": None},
-        {"": ""},
-        {"type": "message"},
-        {"text": 5},
-        {"url": []},
-        "completed",
-    ),
-    *("failed", "function_call", "function_call_output", "reasoning", "message", "openrouter:web_search"),
-    *(
-        "output_text",
-        "refusal",
-        "input_image",
-        "url_citation",
-        "final_answer",
-        "user",
-        "assistant",
-        "system",
-        "tool",
-    ),
+"""What is put into inputs, and some inputs."""
+TEXTS: Final[tuple[str, ...]] = (
+    *SEEDS["texts"],
+    *("9" * 4400, f"&#{'9' * 4400};"),  # more digits than Python reads
+    *("[" * DEEP, "{" * DEEP, '{"a":' * DEEP),
 )
+VALUES: Final[tuple[Any, ...]] = tuple(SEEDS["values"])
 
 
 def _deep() -> Any:
@@ -159,6 +33,9 @@ def _deep() -> Any:
     for level in range(DEEP):
         value = [value] if level % 2 else {"type": value}
     return value
+
+
+_DEEP: Final = _deep()
 
 
 def text(dice: Random, given: str, others: tuple[str, ...] = TEXTS) -> str:
@@ -200,7 +77,7 @@ def value(dice: Random, given: Any) -> Any:
         other_holder, other_key = dice.choice(places)
         match dice.randrange(8):
             case 0 | 1:
-                holder[key] = dice.choice((*VALUES, dice.choice(TEXTS), _deep()))
+                holder[key] = copy.deepcopy(dice.choice((*VALUES, dice.choice(TEXTS), _DEEP)))
             case 2 if holder is not whole:
                 del holder[key]
             case 3 if isinstance(holder, list):

@@ -11,6 +11,7 @@ import pytest
 from open_webui_openrouter_pipe.conversation.facts import state_fact
 from open_webui_openrouter_pipe.creation.video import read_job
 from open_webui_openrouter_pipe.history.folded import FoldedCall, quoted_calls, unfold, unfold_output
+from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.openrouter.errors import retry_after
 from open_webui_openrouter_pipe.replay.exports import read_artifacts
 from open_webui_openrouter_pipe.replay.recordings import read_recording
@@ -50,6 +51,7 @@ def test_damage_is_done_and_can_be_repeated() -> None:
 
 
 LONG = "word " * 2_000
+BODY = {"model": "p.openai/gpt-5", "messages": []}
 RECORDED = {"format": 1, "request_headers": {}, "events": [{"type": {}}, 5, {"type": "error"}]}
 FOUND: dict[str, tuple[Callable[[], object], object]] = {
     "a quoted call beside an endless number": (
@@ -85,6 +87,10 @@ FOUND: dict[str, tuple[Callable[[], object], object]] = {
         [],
     ),
     "an artifact that is a text": (lambda: read_artifacts({"0" * 20: "x"}), {}),
+    "half a character in the id of a chat": (
+        lambda: read_call(BODY, user=None, metadata={"chat_id": "local:\ud800\0"}, task=None).chat_id,
+        "local:\ufffd",
+    ),
     "half a character as the name of a valve": (
         lambda: [each.valve for each in HostValves(ADVANCED='{"\\ud800": 1, "VARIANTS": ""}').problems],
         ["ADVANCED"],
