@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
-from mcp.server.mcpserver import MCPServer
 
 from scripts.harness.servers import unused_port
 from tests.support.waiting import wait_until
+
+try:
+    from mcp.server.mcpserver import MCPServer
+except ImportError:  # of the package's first version, which comes with Open WebUI before 0.12
+    from mcp.server.fastmcp import FastMCP as MCPServer  # type: ignore[no-redef, import-not-found]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
