@@ -8,6 +8,7 @@ import string
 import sys
 from collections import Counter
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -569,7 +570,12 @@ async def look_at_parameters(_: Function) -> dict[str, Any]:
 async def look() -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for name in [name for name in globals() if name.startswith("look_at_")]:
-        seen |= await globals()[name](await Function(name).install())
+        try:
+            seen |= await globals()[name](await Function(name).install())
+        except (AttributeError, ImportError):
+            if find_spec("open_webui.models.model_history"):
+                raise
+            # before 0.12 there was nothing to look at
     return seen
 
 
@@ -616,4 +622,6 @@ KNOWN: dict[str, Any] = {
 @pytest.mark.parametrize("asked", KNOWN)
 def test_rows_are_written_and_read_in_the_host(seen: dict[str, Any], asked: str) -> None:
     """Only what nobody has edited follows the catalogue; access is set once for a new model, for all only if chosen."""
+    if asked not in seen[__name__]:
+        pytest.skip("this Open WebUI has nothing of that")
     assert seen[__name__][asked] == KNOWN[asked]
