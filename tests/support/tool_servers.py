@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING
+from warnings import catch_warnings, simplefilter
 
 import uvicorn
 from fastapi import FastAPI
@@ -36,7 +37,9 @@ MCP_TOOL, OPENAPI_TOOL = "library_find_book", "borrow_book"
 
 def _application() -> Starlette:
     """Both servers in one: MCP at `/mcp`, OpenAPI below `/counter`."""
-    library = MCPServer("library", instructions=INSTRUCTIONS)
+    with catch_warnings():
+        simplefilter("ignore")  # of the first version
+        library = MCPServer("library", instructions=INSTRUCTIONS)
     counter = FastAPI(title="Counter")
 
     @library.tool(description="Find a book by its title.")
