@@ -17,7 +17,7 @@ from tests.support.waiting import wait_until
 try:
     from mcp.server.mcpserver import MCPServer
 except ImportError:  # of the package's first version, which comes with Open WebUI before 0.12
-    from mcp.server.fastmcp import FastMCP as MCPServer  # type: ignore[no-redef, import-not-found]
+    from mcp.server.fastmcp import FastMCP as MCPServer  # type: ignore[no-redef, attr-defined]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
