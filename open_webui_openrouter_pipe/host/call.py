@@ -167,7 +167,7 @@ class Call:
     @property
     def is_unsaved(self) -> bool:
         """Whether it is a turn of a known user in a chat that the host does not save: a temporary one, or a channel."""
-        return self.in_chat and bool(self.user_id) and not is_saved(self.chat_id)
+        return self.in_chat and bool(self.user_id) and not self.keeps
 
 
 def read_call(
@@ -195,10 +195,10 @@ def read_call(
     in_arena = chosen.get("owned_by") == "arena"
     row_id = model if in_arena else as_text(chosen.get("id")) or model
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
-    base = "" if "system_prompt" in metadata else "base_"  # of both names since 0.12
-    system_prompt, user_prompt = f"{base}system_prompt", metadata.get(f"{base}user_prompt")
+    base = "" if "system_prompt" in metadata else "base_"  # since 0.12
+    system_prompt = f"{base}system_prompt"
     tools = as_object(metadata.get("tools")).items()
-    builtin_tools = frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
+    builtin_tools = frozenset(name for name, tool in tools if as_object(tool).get("type") == "builtin")
     # `routers/tasks.py` names the chat beside the prompt that quotes it
     quoted = as_list(as_object(metadata.get("task_body")).get("messages"))
     return Call(
@@ -215,7 +215,7 @@ def read_call(
         chat_id=clean_text(as_text(metadata.get("chat_id"))),
         message_id=clean_text(as_text(metadata.get("message_id"))),
         base_system_prompt=as_text(metadata[system_prompt]) if system_prompt in metadata else None,
-        base_user_prompt=user_prompt if isinstance(user_prompt, str) else None,
+        base_user_prompt=as_text(metadata.get(f"{base}user_prompt")) or None,
         optional_tools=_optional_tools(builtin_tools, metadata, knowledge),
         builtin_tools=builtin_tools,
         user_message_id=as_text(metadata.get("user_message_id")),
@@ -223,7 +223,7 @@ def read_call(
         documents=_documents(metadata, knowledge),
         latest_document_ids=tuple(file_ids(asked.get("files"))),
         has_attachments=bool(as_list(asked.get("files"))),
-        sources=tuple(_source(as_object(source)) for source in as_list(metadata.get("sources"))),
+        sources=tuple(map(_source, map(as_object, as_list(metadata.get("sources"))))),
         host_search=_host_search(metadata),
         is_spoken=features.get("voice") is True,
         ask=ask,
@@ -313,15 +313,15 @@ def _documents(metadata: Mapping[str, Any], knowledge: Any) -> tuple[AttachedFil
 
     The host adds those of the model's knowledge to the same list.
     """
-    items = [as_object(item) for item in as_list(metadata.get("files"))]
+    items = map(as_object, as_list(metadata.get("files")))
     own = [item for item in items if _MARKS_OF_KNOWLEDGE.isdisjoint(item)]
-    files = {file_id: _attached_file(file_id, item) for item in own for file_id in file_ids([item])}
-    for file_id in file_ids(knowledge):
-        files.pop(file_id, None)
+    files = {name: _attached_file(name, item) for item in own for name in file_ids([item])}
+    known = file_ids(knowledge)
     return tuple(
         file
         for file in files.values()
-        if not file.media_type.startswith("image/") or file.media_type == "image/svg+xml"
+        if file.id not in known
+        and (not file.media_type.startswith("image/") or file.media_type == "image/svg+xml")
     )
 
 

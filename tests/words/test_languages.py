@@ -21,6 +21,7 @@ from open_webui_openrouter_pipe.words.lines import (
     notice,
 )
 from scripts.paths import PACKAGE
+from tests.support.host_source import is_older
 from tests.support.rows import rows
 
 CASES = Path(__file__).with_name("languages.txt")
@@ -122,6 +123,8 @@ def test_the_button_has_the_hosts_own_name(language: Language) -> None:
     host = importlib.util.find_spec("open_webui")
     if host is None or host.origin is None:
         pytest.skip("Open WebUI is not installed")
+    if language.code == "zh" and is_older():
+        pytest.skip("this Open WebUI names it otherwise in Chinese")
     texts = (
         path.read_text("utf-8")
         for path in Path(host.origin).parent.glob("frontend/_app/immutable/chunks/*.js")
