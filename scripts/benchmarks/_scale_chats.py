@@ -132,6 +132,7 @@ class OneModel(httpx.AsyncBaseTransport):
             return httpx.Response(200, headers=head, content=f"data: {data}\n\n".encode())
         if request.url.path.endswith(("/models", "/models/user")):
             row = {**MODELS[0].wire(), "id": MODEL, "canonical_slug": MODEL, "context_length": 10**8}
+            row["top_provider"] = {"context_length": 10**8, "max_completion_tokens": 64_000}
             return httpx.Response(200, json={"data": [row]})
         return httpx.Response(404)
 

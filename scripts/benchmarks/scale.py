@@ -79,15 +79,15 @@ def run() -> dict[str, Any]:
     wanted = named.split(",") if named else [*SUBJECTS, *TABLES]
     path = ARTIFACTS / "scale.json"
     found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    ARTIFACTS.mkdir(exist_ok=True)
     for name in wanted:
         if name in SUBJECTS:
             found[name] = asyncio.run(_grown(*SUBJECTS[name]))
         else:
             found |= {f"{name}, {kind}": each for kind, each in _on_databases(*TABLES[name]).items()}
-    ARTIFACTS.mkdir(exist_ok=True)
-    path.write_text(json.dumps(found, indent=1), "utf-8")
-    (ARTIFACTS / "scale.md").write_text(table(found), "utf-8")
-    draw_curves(found, ARTIFACTS / "scale.png")
+        path.write_text(json.dumps(found, indent=1), "utf-8")
+        (ARTIFACTS / "scale.md").write_text(table(found), "utf-8")
+        draw_curves(found, ARTIFACTS / "scale.png")
     return found
 
 
