@@ -129,10 +129,8 @@ class Sweep:
         table = self._artifacts
         batch = sa.select(table.c.user_id, table.c.id).where(*of_chat).limit(self._schedule.batch_rows)
         while found := await self._database.fetch(batch):
-            owned: dict[str, list[str]] = {}
-            for user_id, row_id in found:
-                owned.setdefault(user_id, []).append(row_id)
-            for user_id, ids in owned.items():
+            for user_id in sorted({owner for owner, _ in found}):
+                ids = [row_id for owner, row_id in found if owner == user_id]
                 named = await self._host.naming_chats(user_id, ids)
                 of_user = (*of_chat, table.c.user_id == user_id)
                 for to in sorted({*named.values()} - {chat_id}):
