@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import accumulate
 
+import pytest
+
+from scripts.benchmarks import traffic
 from scripts.benchmarks.scale import LEAST_SECONDS, exponents
 from scripts.benchmarks.traffic import read_postgres, read_redis
+from scripts.paths import ROOT
 
 
 def message(kind: bytes, text: bytes = b"") -> bytes:
@@ -42,6 +47,22 @@ def test_commands_to_redis_are_counted_wherever_they_are_cut() -> None:
         first, rest = read_redis(sent[:cut])
         second, left = read_redis(rest + sent[cut:])
         assert (left, Counter(first + second)) == (b"", {"commands": 2, "MGET": 1, "SET": 1})
+
+
+@pytest.mark.servers
+def test_a_turn_sends_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On real servers, by the rows of the page that a short chat can show."""
+    monkeypatch.setattr(traffic, "LONG_TURNS", 8)
+    found = traffic.run()
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    rows = {"plain": "plain", "with a tool, so of two requests": "tool"}
+    rows |= {"plain, under limits of the user and of all": "limits"}
+    for words, name in rows.items():
+        said = re.search(rf"^\| {words} \| (\d+), (\d+), (\d+) \| .* KB \| (\d+) \|", page, re.MULTILINE)
+        database, cache = found[name]["postgresql"], found[name]["redis"]
+        counted = [database[each] for each in ("statements", "transactions", "round_trips")]
+        assert said, words
+        assert [*map(int, said.groups())] == [*counted, cache["commands"]], name
 
 
 def test_an_exponent_is_that_of_the_power() -> None:
