@@ -117,7 +117,7 @@ class artifacts(_Tables):  # noqa: N801 - the name of a subject
         said = self._padded.format(f"k * {_OF_A_CHAT}")
         marked = f"CASE WHEN k % {_FULL_CHATS} = 0 THEN '[' || {said} || ']: #\\n\\nYes.' ELSE 'No.' END"
         message = '{"history": {"messages": {"1": {"role": "assistant", "model": "x.y", "content": "'
-        text = f"'{message}' || {marked} || '\"}}}}}}'"
+        text = f"'{message}' || {marked} || '\"}}}}}}}}'"
         await self.insert("chat", "id, user_id, chat", f"'c' || k, {owner}, {text}", chats)
         self._rows = size
 

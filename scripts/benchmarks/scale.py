@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 HALVINGS: Final = 3
 LEAST_SECONDS: Final = 0.004
-REPEATS: Final = 3
+REPEATS: Final = 2
 SUBJECTS: Final = {
-    "chat": (2_000, "turns", _scale_chats.chat),
+    "chat": (2_000, "turns of 10 KB", _scale_chats.chat),
+    "turn": (2_000, "turns before it, of 10 KB", _scale_chats.turn),
     "window": (1_000_000, "tokens of the window", _scale_chats.window),
     "stream": (20_000, "deltas", _scale_chats.stream),
     "catalogue": (1_000, "models", _scale_chats.catalogue),
@@ -77,18 +78,24 @@ def run() -> dict[str, Any]:
     """By subject and stage: seconds and megabytes at the four sizes, and exponents."""
     named = os.environ.get("SUBJECTS", "")
     wanted = named.split(",") if named else [*SUBJECTS, *TABLES]
-    path = ARTIFACTS / "scale.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     ARTIFACTS.mkdir(exist_ok=True)
+    path, found = ARTIFACTS / "scale.json", dict[str, Any]()
     for name in wanted:
-        if name in SUBJECTS:
-            found[name] = asyncio.run(_grown(*SUBJECTS[name]))
-        else:
-            found |= {f"{name}, {kind}": each for kind, each in _on_databases(*TABLES[name]).items()}
-        path.write_text(json.dumps(found, indent=1), "utf-8")
-        (ARTIFACTS / "scale.md").write_text(table(found), "utf-8")
-        draw_curves(found, ARTIFACTS / "scale.png")
+        for subject, measured in _measured(name):
+            known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+            found = {**known, subject: measured}
+            path.write_text(json.dumps(found, indent=1), "utf-8")
+            (ARTIFACTS / "scale.md").write_text(table(found), "utf-8")
+            draw_curves(found, ARTIFACTS / "scale.png")
     return found
+
+
+def _measured(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    if name in SUBJECTS:
+        yield name, asyncio.run(_grown(*SUBJECTS[name]))
+    else:
+        for kind, measured in _on_databases(*TABLES[name]):
+            yield f"{name}, {kind}", measured
 
 
 async def _grown(largest: int, things: str, subject: Subject) -> dict[str, Any]:
@@ -105,7 +112,7 @@ async def _grown(largest: int, things: str, subject: Subject) -> dict[str, Any]:
     return summed_up(sizes, things, timed, traced)
 
 
-def _on_databases(largest: int, things: str, subject: Any) -> dict[str, Any]:
+def _on_databases(largest: int, things: str, subject: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same on SQLite and PostgreSQL, where the tables are filled further from size to size."""
 
     async def grown(url: str) -> dict[str, Any]:
@@ -130,7 +137,8 @@ def _on_databases(largest: int, things: str, subject: Any) -> dict[str, Any]:
         server = PostgresServer(server_folder)
         try:
             urls = {"SQLite": f"sqlite:///{folder}/rows.db", "PostgreSQL": server.url}
-            return {name: asyncio.run(grown(url)) for name, url in urls.items()}
+            for name, url in urls.items():
+                yield name, asyncio.run(grown(url))
         finally:
             server.stop()
 
