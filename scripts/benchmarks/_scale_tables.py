@@ -33,14 +33,11 @@ from open_webui_openrouter_pipe.turn.late_bills import LateBills
 from open_webui_openrouter_pipe.turn.spending import SpendingReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from collections.abc import Set as AbstractSet
-    from contextlib import AbstractContextManager
 
     from open_webui_openrouter_pipe.store.database import Database
     from open_webui_openrouter_pipe.turn.fit import PlannerServices
-
-    Stages = Callable[[str], AbstractContextManager[None]]
+    from scripts.benchmarks.scale import Stages
 
 NOW: Final = 1_795_867_200
 _LOOKED_UP: Final = 200
@@ -148,9 +145,10 @@ class artifacts(_Tables):  # noqa: N801 - the name of a subject
         gone = {f"c{at}" for at in range(self._gone, self._gone + _DELETED_CHATS)}
         self._gone += _DELETED_CHATS
         await self._sweep("sweep, 20 chats are deleted", gone, stage)
-        with stage("report of a removal"):
-            removed = await remove(tables, {"openrouter"}, redis=None, files=())
-        assert removed["chats with our marks in them"] > self._rows // _OF_A_CHAT // _FULL_CHATS // 2
+        if stage.lacks(name := "report of a removal"):
+            with stage(name):
+                removed = await remove(tables, {"openrouter"}, redis=None, files=())
+            assert removed["chats with our marks in them"] > self._rows // _OF_A_CHAT // _FULL_CHATS // 2
 
     async def _sweep(self, name: str, gone: AbstractSet[str], stage: Stages) -> None:
         database = self._database
