@@ -137,6 +137,7 @@ def prepare_vocabularies() -> None:
 PACKAGES = {
     "redis-server": "redis-server",
     "postgres": "postgresql",
+    "pgbouncer": "pgbouncer",
     "chromium": "chromium",
     "chromedriver": "chromium-driver",
 }
@@ -144,8 +145,8 @@ PACKAGES = {
 
 
 def find_program(program: str) -> Path | None:
-    """The program on the PATH, or among PostgreSQL's own directories, which Debian keeps off the PATH."""
-    if found := shutil.which(program):
+    """The program on the PATH, or in a directory that Debian keeps off it, as PostgreSQL's own."""
+    if found := shutil.which(program) or shutil.which(program, path="/usr/sbin"):
         return Path(found)
     return next(iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), reverse=True)), None)
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -59,11 +58,11 @@ async def remove(
         "shared copies of chats with our marks in them": ("shared_chat", ["chat"]),
         "answers with our marks in them": ("chat_message", ["content", "output", "model_id", "role"]),
     }
-    async with _artifacts_by_id(tables):
-        removed = {
-            name: await tables.rewrite(*columns, change, containing=_MARKS)
-            for name, columns in marked.items()
-        }
+    await _index_artifacts(tables, sa.Index.create)
+    removed = {
+        name: await tables.rewrite(*columns, change, containing=_MARKS) for name, columns in marked.items()
+    }
+    await _index_artifacts(tables, sa.Index.drop)
     ids = [
         row["id"] for row in models if row["base_model_id"] is None and _function(row["id"]) in function_ids
     ]
@@ -156,20 +155,12 @@ class _Cleaner:
         return held
 
 
-@asynccontextmanager
-async def _artifacts_by_id(tables: HostTables) -> AsyncIterator[None]:
-    """Index artifacts by their ids meanwhile: requests name an owner, too, and each chat here would read them all."""
-    if (artifact := tables.table(ARTIFACTS, "id")) is None:
-        yield
-        return
-    index = sa.Index(f"{_PREFIX}removal", artifact.c.id)
-    try:
+async def _index_artifacts(tables: HostTables, change: Callable[..., None]) -> None:
+    """Index them by id, which requests do without, or end that; each chat would read them all otherwise."""
+    if (artifact := tables.table(ARTIFACTS, "id")) is not None:
+        index = sa.Index(f"{_PREFIX}removal", artifact.c.id)
         async with tables.engine.begin() as connection:
-            await connection.run_sync(index.create, checkfirst=True)
-        yield
-    finally:
-        async with tables.engine.begin() as connection:
-            await connection.run_sync(index.drop, checkfirst=True)
+            await connection.run_sync(partial(change, index), checkfirst=True)
 
 
 def _function(model_id: str | None) -> str:

@@ -10,8 +10,8 @@ from PIL import Image, ImageDraw, ImageFont
 if TYPE_CHECKING:
     from pathlib import Path
 
-_FRAME: Final = (560, 420)
-_MARGINS: Final = (56, 36, 190, 40)
+_FRAME: Final = (620, 420)
+_MARGINS: Final = (56, 36, 240, 40)
 """Left, top, right for the names, and bottom."""
 _COLUMNS: Final = 3
 _COLOURS: Final = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,7 +80,7 @@ def host_chat(turns: int) -> tuple[list[dict[str, Any]], list[Artifact]]:
 
 
 async def chat(turns: int, stage: Stages) -> None:
-    """A chat that fits: its stages, then a whole turn of a worker that does not know it, and of one that does."""
+    """The stages of a turn of a chat that fits, in a worker that does not know it; a plan also in one that does."""
     messages, artifacts = host_chat(turns)
     with tempfile.TemporaryDirectory(prefix="scale-") as folder:
         async with aclosing(open_database(f"sqlite:///{folder}/rows.db")) as database:
@@ -113,7 +113,6 @@ async def chat(turns: int, stage: Stages) -> None:
             await encode_body(body)
         with stage("name the prefix"):
             digests_of(body, sent, [0.0] * (len(sent.items) + 1), answer="1")
-        await whole_turns(Path(folder), messages, stage)
 
 
 class OneModel(httpx.AsyncBaseTransport):
@@ -130,30 +129,27 @@ class OneModel(httpx.AsyncBaseTransport):
             data = json.dumps({"type": "response.completed", "response": response})
             head = {"content-type": "text/event-stream"}
             return httpx.Response(200, headers=head, content=f"data: {data}\n\n".encode())
-        if request.url.path.endswith(("/models", "/models/user")):
+        if "/models" in request.url.path:
             row = {**MODELS[0].wire(), "id": MODEL, "canonical_slug": MODEL, "context_length": 10**8}
+            row["top_provider"] = {"context_length": 10**8, "max_completion_tokens": 64_000}
             return httpx.Response(200, json={"data": [row]})
-        return httpx.Response(404)
+        return httpx.Response(200, json={"data": []})
 
 
-async def whole_turns(folder: Path, messages: list[dict[str, Any]], stage: Stages) -> None:
-    """Two answers of a worker to the same chat, which is the other one's for the first."""
+async def turn(turns: int, stage: Stages) -> None:
+    """Two whole turns of a worker in the same chat, the first of which finds it unknown."""
+    messages, _ = host_chat(turns)
     body = {"model": f"openrouter.{MODEL}", "stream": True}
     metadata = {"chat_id": "chat", "message_id": "m"}
-    (folder / "pipe").mkdir()
-    async with PipeInProcess(folder / "pipe", base_url=_BASE, transport=OneModel()) as pipe:
-        whole = (("turn, cold", messages), ("turn, warm", messages))
-        for name, given in (
-            ("", messages[-1:]),
-            *whole,
-        ):  # the first request of a worker imports and compiles
-            asked = pipe.pipe({**body, "messages": given}, __user__={"id": "ada"}, __metadata__=metadata)
-            if not name:
-                shown = [event async for event in await asked]
-                continue
-            with stage(name):
-                shown = [event async for event in await asked]
-            assert "response.completed" in str(shown), shown
+    with tempfile.TemporaryDirectory(prefix="scale-") as folder:
+        driver = PipeInProcess(Path(folder), base_url=_BASE, transport=OneModel())
+        first = ("", messages[-1:])  # the first request of a worker imports and compiles
+        async with driver as pipe:
+            for name, given in (first, ("cold", messages), ("warm", messages)):
+                asked = pipe.pipe({**body, "messages": given}, __user__={"id": "ada"}, __metadata__=metadata)
+                with stage(name) if name else nullcontext():
+                    shown = [event async for event in await asked]
+                assert "response.completed" in str(shown), shown
 
 
 _WINDOW_CHATS: Final[dict[int, Chat]] = {}

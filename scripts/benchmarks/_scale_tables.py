@@ -33,14 +33,11 @@ from open_webui_openrouter_pipe.turn.commands import SpendingReader
 from open_webui_openrouter_pipe.turn.late_bills import LateBills
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from collections.abc import Set as AbstractSet
-    from contextlib import AbstractContextManager
 
     from open_webui_openrouter_pipe.store.database import Database
     from open_webui_openrouter_pipe.turn.fit import PlannerServices
-
-    Stages = Callable[[str], AbstractContextManager[None]]
+    from scripts.benchmarks.scale import Stages
 
 NOW: Final = 1_795_867_200
 _LOOKED_UP: Final = 200
@@ -117,7 +114,7 @@ class artifacts(_Tables):  # noqa: N801 - the name of a subject
         said = self._padded.format(f"k * {_OF_A_CHAT}")
         marked = f"CASE WHEN k % {_FULL_CHATS} = 0 THEN '[' || {said} || ']: #\\n\\nYes.' ELSE 'No.' END"
         message = '{"history": {"messages": {"1": {"role": "assistant", "model": "x.y", "content": "'
-        text = f"'{message}' || {marked} || '\"}}}}}}'"
+        text = f"'{message}' || {marked} || '\"}}}}}}}}'"
         await self.insert("chat", "id, user_id, chat", f"'c' || k, {owner}, {text}", chats)
         self._rows = size
 
@@ -148,9 +145,10 @@ class artifacts(_Tables):  # noqa: N801 - the name of a subject
         gone = {f"c{at}" for at in range(self._gone, self._gone + _DELETED_CHATS)}
         self._gone += _DELETED_CHATS
         await self._sweep("sweep, 20 chats are deleted", gone, stage)
-        with stage("report of a removal"):
-            removed = await remove(tables, {"openrouter"}, redis=None, files=())
-        assert removed["chats with our marks in them"] > self._rows // _OF_A_CHAT // _FULL_CHATS // 2
+        if stage.lacks(name := "report of a removal"):
+            with stage(name):
+                removed = await remove(tables, {"openrouter"}, redis=None, files=())
+            assert removed["chats with our marks in them"] > self._rows // _OF_A_CHAT // _FULL_CHATS // 2
 
     async def _sweep(self, name: str, gone: AbstractSet[str], stage: Stages) -> None:
         database = self._database

@@ -36,18 +36,22 @@ if TYPE_CHECKING:
 
 HALVINGS: Final = 3
 LEAST_SECONDS: Final = 0.004
-REPEATS: Final = 3
+REPEATS: Final = 2
 SUBJECTS: Final = {
-    "chat": (2_000, "turns", _scale_chats.chat),
+    "chat": (2_000, "turns of 10 KB", _scale_chats.chat),
+    "turn": (2_000, "turns before it, of 10 KB", _scale_chats.turn),
     "window": (1_000_000, "tokens of the window", _scale_chats.window),
     "stream": (20_000, "deltas", _scale_chats.stream),
     "catalogue": (1_000, "models", _scale_chats.catalogue),
 }
 TABLES: Final = {
-    "artifacts": (1_000_000, "artifacts, ten in a chat", _scale_tables.artifacts),
-    "users": (1_000, "users under limits, who all ask", _scale_tables.users),
+    f"{name} on {database}": (largest, things, subject)
+    for name, largest, things, subject in (
+        ("artifacts", 1_000_000, "artifacts, ten in a chat", _scale_tables.artifacts),
+        ("users", 1_000, "users under limits, each with a running request", _scale_tables.users),
+    )
+    for database in ("SQLite", "PostgreSQL")
 }
-"""On both databases."""
 
 
 @dataclass
@@ -58,6 +62,10 @@ class Stages:
     traces: bool = False
     taken: dict[str, float] = field(default_factory=dict)
     """Seconds by the name of a stage, or megabytes."""
+
+    def lacks(self, name: str) -> bool:
+        """Whether a long stage is still to be measured: once, and its memory not at all, since that takes longer."""
+        return not (self.traces or name in self.taken)
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
@@ -77,17 +85,15 @@ def run() -> dict[str, Any]:
     """By subject and stage: seconds and megabytes at the four sizes, and exponents."""
     named = os.environ.get("SUBJECTS", "")
     wanted = named.split(",") if named else [*SUBJECTS, *TABLES]
-    path = ARTIFACTS / "scale.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    for name in wanted:
-        if name in SUBJECTS:
-            found[name] = asyncio.run(_grown(*SUBJECTS[name]))
-        else:
-            found |= {f"{name}, {kind}": each for kind, each in _on_databases(*TABLES[name]).items()}
     ARTIFACTS.mkdir(exist_ok=True)
-    path.write_text(json.dumps(found, indent=1), "utf-8")
-    (ARTIFACTS / "scale.md").write_text(table(found), "utf-8")
-    draw_curves(found, ARTIFACTS / "scale.png")
+    path, found = ARTIFACTS / "scale.json", dict[str, Any]()
+    for name in wanted:
+        measured = _on_server(name) if name in TABLES else asyncio.run(_grown(*SUBJECTS[name]))
+        known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        found = {**known, name: measured}
+        path.write_text(json.dumps(found, indent=1), "utf-8")
+        (ARTIFACTS / "scale.md").write_text(table(found), "utf-8")
+        draw_curves(found, ARTIFACTS / "scale.png")
     return found
 
 
@@ -105,34 +111,32 @@ async def _grown(largest: int, things: str, subject: Subject) -> dict[str, Any]:
     return summed_up(sizes, things, timed, traced)
 
 
-def _on_databases(largest: int, things: str, subject: Any) -> dict[str, Any]:
-    """The same on SQLite and PostgreSQL, where the tables are filled further from size to size."""
-
-    async def grown(url: str) -> dict[str, Any]:
-        sizes = [largest >> halved for halved in range(HALVINGS, -1, -1)]
-        timed = [Stages(clock=time.perf_counter) for _ in sizes]
-        traced = [Stages(traces=True) for _ in sizes]
-        async with aclosing(open_database(url)) as database:
-            tables = subject(database)
-            for size, time_stages, memory_stages in zip(sizes, timed, traced, strict=True):
-                await tables.fill(size)
-                for _ in range(REPEATS):
-                    await tables.measure(time_stages)
-                tracemalloc.start()
-                await tables.measure(memory_stages)
-                tracemalloc.stop()
-        return summed_up(sizes, things, timed, traced)
-
+def _on_server(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="scale-") as folder:
-        Path(folder).chmod(0o755)
-        server_folder = Path(folder, "server")
-        server_folder.mkdir()
-        server = PostgresServer(server_folder)
+        if "SQLite" in name:
+            return asyncio.run(_filled(f"sqlite:///{folder}/rows.db", *TABLES[name]))
+        server = PostgresServer(Path(folder))
         try:
-            urls = {"SQLite": f"sqlite:///{folder}/rows.db", "PostgreSQL": server.url}
-            return {name: asyncio.run(grown(url)) for name, url in urls.items()}
+            return asyncio.run(_filled(server.url, *TABLES[name]))
         finally:
             server.stop()
+
+
+async def _filled(url: str, largest: int, things: str, subject: Any) -> dict[str, Any]:
+    """The tables are filled further from size to size."""
+    sizes = [largest >> halved for halved in range(HALVINGS, -1, -1)]
+    timed = [Stages(clock=time.perf_counter) for _ in sizes]
+    traced = [Stages(traces=True) for _ in sizes]
+    async with aclosing(open_database(url)) as database:
+        tables = subject(database)
+        for size, time_stages, memory_stages in zip(sizes, timed, traced, strict=True):
+            await tables.fill(size)
+            for _ in range(REPEATS):
+                await tables.measure(time_stages)
+            tracemalloc.start()
+            await tables.measure(memory_stages)
+            tracemalloc.stop()
+    return summed_up(sizes, things, timed, traced)
 
 
 def summed_up(sizes: list[int], things: str, timed: list[Stages], traced: list[Stages]) -> dict[str, Any]:
@@ -142,7 +146,7 @@ def summed_up(sizes: list[int], things: str, timed: list[Stages], traced: list[S
         seconds = [each.taken[name] for each in timed]
         stages[name] = {
             "seconds": [round(each, 6) for each in seconds],
-            "megabytes": [round(each.taken[name], 2) for each in traced],
+            "megabytes": [round(each.taken[name], 2) for each in traced if name in each.taken],
             **exponents(sizes, seconds),
         }
     return {"sizes": sizes, "things": things, "stages": stages}
@@ -167,7 +171,7 @@ def table(found: dict[str, Any]) -> str:
         lines.append("|---" * (len(each["sizes"]) + 4) + "|")
         for name, stage in each["stages"].items():
             cells = [f"{1e3 * seconds:,.1f}" for seconds in stage["seconds"]]
-            cells += [f"{stage['megabytes'][-1]:,.1f}"]
+            cells += [f"{stage['megabytes'][-1]:,.1f}" if stage["megabytes"] else ""]
             cells += [str(stage.get(key, "")) for key in ("exponent", "last")]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines[1:]) + "\n"
