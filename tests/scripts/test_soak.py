@@ -128,6 +128,7 @@ def test_what_is_lost_doubled_or_anothers_is_found(found: Json, expected: str) -
         ({"outages": [Outage("kill", 105.0, 105.0)]}, 0),
         ({"outages": [Outage("kill", 120.0, 120.0)]}, 1),
         ({"heard": SECOND}, 0),
+        ({"acts": frozenset({"temporary"})}, 0),
         ({"heard": SECOND[:5]}, 1),
         ({"heard": f"[01KXAAAAAA0123456789]: #\n\n{SECOND}"}, 0),
     ],
