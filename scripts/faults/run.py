@@ -113,13 +113,7 @@ def run(size: Size) -> Report:
         report.figures |= {**_bytes_of_rows(servers), **dict(figures_of(samples))}
         report.violations += [*turns.wrong, *leaks_in(samples.curves)]
         _read_log(servers.host.log, report)
-        ARTIFACTS.mkdir(exist_ok=True)
-        picture = ARTIFACTS / f"{size.name}.png"
-        draw(samples.curves, samples.marks, picture)
-        (ARTIFACTS / f"{size.name}.json").write_text(
-            json.dumps([samples.curves, samples.marks, samples.kinds])
-        )
-        report.figures["curves"] = picture
+        _keep(servers, samples, size.name)
         return report
 
 
