@@ -157,7 +157,7 @@ def test_only_in_a_narrow_window_a_chats_beginning_is_left_out() -> None:
     """What is sent stands in its order there, too."""
     asked = {
         1: Asked(1, "ada", (1,), "mistralai/mistral-small-8k"),
-        2: Asked(2, "ada", (1, 2), "standin/small"),
+        2: Asked(2, "ada", (1, 2), "mistralai/mistral-small-8k"),
     }
     kept = [Stored(1, FIRST), Stored(2, SECOND, FIRST)]
     for items, count in (([("question", 2)], 0), ([*REPLAYED[2:], *REPLAYED], 1)):
