@@ -83,6 +83,7 @@ def run(size: Size) -> Report:
         say(f"two workers serve: {servers.workers()}")
         plan, faults = plan_of(size)
         turns = Turns(plan, length=size.length, pause=size.pause)
+        stack.callback(turns.stop)  # after an interrupt, too
         samples = stack.enter_context(Samples(servers, turns, servers.probes))
         users = [*_users(servers, size, turns)]
         people = users[: size.pages]

@@ -118,6 +118,10 @@ class Turns:
             self.begun += 1
             return self.begun - 1
 
+    def stop(self) -> None:
+        """Let no more begin."""
+        self.deadline = 0.0
+
     def count(self, what: str) -> None:
         """Note that something has happened."""
         with self.lock:
