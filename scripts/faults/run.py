@@ -185,9 +185,13 @@ def _wait_for_late_bills(turns: Turns, users: Sequence[User]) -> None:
     turns.plan[turns.begun :] = ["ask"] * len(users)
     turns.deadline = time.monotonic() + HOLDS_SECONDS
     time.sleep(max(0.0, HOLDS_SECONDS - LATE_SECONDS))
-    for user in users[: len(users) // 2 + 1]:
-        threading.Thread(target=user.run, daemon=True).start()
+    threads = [threading.Thread(target=user.run) for user in users[: len(users) // 2 + 1]]
+    for thread in threads:
+        thread.start()
     time.sleep(LATE_SECONDS)
+    turns.stop()
+    for thread in threads:
+        thread.join()
 
 
 def _wait_for_holds(servers: Servers) -> None:
