@@ -67,10 +67,11 @@ class _Panel:
         for at, what in marks:
             x, _ = self._place(at, 0)
             self._line([(x, TOP), (x, HIGH - BOTTOM)], FAULT, 1)
-            self._text((x + 3, TOP), what, 10, FAULT)
+            self._text((x + 3, TOP - 12), what, 10, FAULT)
+        colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(sorted(lines))}
         named = sorted(lines.items(), key=lambda line: -line[1][-1][1])
         for number, (name, points) in enumerate(named):
-            colour = COLOURS[number % len(COLOURS)]
+            colour = colours[name]
             self._line([self._place(at, value) for at, value in points], colour, 2)
             if number < MOST_NAMES:
                 where = (WIDE - RIGHT + 8, TOP + number * 18)

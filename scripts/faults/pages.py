@@ -61,6 +61,7 @@ class Person:
             self._chat.append(self.user.note_asked(number, act, path))
             browser.send(text_of(number, "slow" if act == "stop" else act, chance))
         if act == "stop":
+            browser.wait_for_text("You said", STEP_SECONDS)  # before that, the page ignores it
             browser.stop()
         if act == "close":
             browser.wait(lambda: "/c/" in browser.driver.current_url)

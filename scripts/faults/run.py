@@ -83,6 +83,7 @@ def run(size: Size) -> Report:
         say(f"two workers serve: {servers.workers()}")
         plan, faults = plan_of(size)
         turns = Turns(plan, length=size.length, pause=size.pause)
+        stack.callback(turns.stop)  # after an interrupt, too
         samples = stack.enter_context(Samples(servers, turns, servers.probes))
         users = [*_users(servers, size, turns)]
         people = users[: size.pages]
@@ -113,13 +114,7 @@ def run(size: Size) -> Report:
         report.figures |= {**_bytes_of_rows(servers), **dict(figures_of(samples))}
         report.violations += [*turns.wrong, *leaks_in(samples.curves)]
         _read_log(servers.host.log, report)
-        ARTIFACTS.mkdir(exist_ok=True)
-        picture = ARTIFACTS / f"{size.name}.png"
-        draw(samples.curves, samples.marks, picture)
-        (ARTIFACTS / f"{size.name}.json").write_text(
-            json.dumps([samples.curves, samples.marks, samples.kinds])
-        )
-        report.figures["curves"] = picture
+        _keep(servers, samples, size.name)
         return report
 
 
@@ -190,9 +185,13 @@ def _wait_for_late_bills(turns: Turns, users: Sequence[User]) -> None:
     turns.plan[turns.begun :] = ["ask"] * len(users)
     turns.deadline = time.monotonic() + HOLDS_SECONDS
     time.sleep(max(0.0, HOLDS_SECONDS - LATE_SECONDS))
-    for user in users[: len(users) // 2 + 1]:
-        threading.Thread(target=user.run, daemon=True).start()
+    threads = [threading.Thread(target=user.run) for user in users[: len(users) // 2 + 1]]
+    for thread in threads:
+        thread.start()
     time.sleep(LATE_SECONDS)
+    turns.stop()
+    for thread in threads:
+        thread.join()
 
 
 def _wait_for_holds(servers: Servers) -> None:

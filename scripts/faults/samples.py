@@ -101,6 +101,8 @@ class Samples:
             new = [json.loads(line) for line in lines[self._read[path.stem] :] if line.endswith("\n")]
             self._read[path.stem] += len(new)
             for line in new:
+                if line["at"] < self.began:
+                    continue
                 self._add(LAG, path.stem, line["lag_ms"], line["at"])
                 self._add(TASKS, path.stem, line["tasks"], line["at"])
                 self.kinds[path.stem] = line["kinds"]

@@ -61,9 +61,9 @@ MODELS = (
     "anthropic/claude-sonnet-4.5",
     "google/gemini-3-pro",
     "standin/own-key",
-    "standin/small",
+    "mistralai/mistral-small-8k",
 )
-NARROW = frozenset({"standin/small"})
+NARROW = frozenset({"mistralai/mistral-small-8k"})
 """Models whose window a long chat does not fit."""
 CALL = '[[standin: call=get_weather args={"city": "Paris"}]]'
 LONGEST_SECONDS = 90.0
@@ -117,6 +117,10 @@ class Turns:
                 return None
             self.begun += 1
             return self.begun - 1
+
+    def stop(self) -> None:
+        """Let no more begin."""
+        self.deadline = 0.0
 
     def count(self, what: str) -> None:
         """Note that something has happened."""

@@ -128,6 +128,7 @@ def test_what_is_lost_doubled_or_anothers_is_found(found: Json, expected: str) -
         ({"outages": [Outage("kill", 105.0, 105.0)]}, 0),
         ({"outages": [Outage("kill", 120.0, 120.0)]}, 1),
         ({"heard": SECOND}, 0),
+        ({"acts": frozenset({"temporary"})}, 0),
         ({"heard": SECOND[:5]}, 1),
         ({"heard": f"[01KXAAAAAA0123456789]: #\n\n{SECOND}"}, 0),
     ],
@@ -154,7 +155,10 @@ def test_what_is_stored_without_an_answer_is_ours(text: str, count: int) -> None
 
 def test_only_in_a_narrow_window_a_chats_beginning_is_left_out() -> None:
     """What is sent stands in its order there, too."""
-    asked = {1: Asked(1, "ada", (1,), "standin/small"), 2: Asked(2, "ada", (1, 2), "standin/small")}
+    asked = {
+        1: Asked(1, "ada", (1,), "mistralai/mistral-small-8k"),
+        2: Asked(2, "ada", (1, 2), "mistralai/mistral-small-8k"),
+    }
     kept = [Stored(1, FIRST), Stored(2, SECOND, FIRST)]
     for items, count in (([("question", 2)], 0), ([*REPLAYED[2:], *REPLAYED], 1)):
         report = Report()
