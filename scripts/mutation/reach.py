@@ -74,11 +74,18 @@ def _parts(suite: list[ast.stmt] | ast.Lambda) -> list[ast.stmt] | list[ast.expr
     return [suite.body] if isinstance(suite, ast.Lambda) else suite
 
 
-def order(path: str, folders: Collection[str]) -> list[str]:
-    """The folders of tests, the nearest to a module first: its own, then what tests the whole."""
+def order(path: str, files: Collection[str]) -> list[str]:
+    """Where tests are looked for, the nearest to a module first: files named after it, their folder, all others."""
+    folders = sorted({folder_of(file) for file in files})
     own = f"tests/{PurePosixPath(path).parts[1]}"
-    wanted = [own, "tests/app", "tests", *sorted(folders)]
-    return [folder for folder in dict.fromkeys(wanted) if folder in folders]
+    near = [own] if own in folders else ["tests", "tests/app"]
+    named = [file for file in sorted(files) if folder_of(file) in near and _is_named(file, path)]
+    wanted = dict.fromkeys([*named, *near, "tests/app", "tests", *folders])
+    return [place for place in wanted if place in named or place in folders]
+
+
+def _is_named(file: str, path: str) -> bool:
+    return PurePosixPath(path).stem in PurePosixPath(file).stem
 
 
 def folder_of(test: str) -> str:
@@ -104,10 +111,7 @@ def chosen(
             for suite, tests in piece.suites.items():
                 if suite.startswith(f"{mutant.path}:"):
                     exact |= set(tests)
-    module = PurePosixPath(mutant.path).stem
-    ordered = sorted(
-        exact, key=lambda test: (module not in PurePosixPath(file_of(test)).stem, seconds[test], test)
-    )
+    ordered = sorted(exact, key=lambda test: (not _is_named(file_of(test), mutant.path), seconds[test], test))
     return _bounded(ordered, seconds, 1 / 3 if imported else 1)
 
 

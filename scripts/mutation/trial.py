@@ -95,51 +95,62 @@ class Trials:
             self._failed.add(report.nodeid)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Try each mutant with the tests of one folder after the other, the nearest first, until one fails."""
+        """Try each mutant with the tests of one place after the other, the nearest first, until one fails."""
         self._items = {item.nodeid: item for item in session.items}
         self._finder.load_all()
         imported = self._relative(self._finder.reached)
         functions = Functions()
-        folders = {folder_of(test) for test in self._items}
         names = {mutant.name for mutant in self._job.mutants}
         used = uses(self._root / self._job.package, self._root, names)
+        files = {file_of(test) for test in self._items}
+        places = {mutant.path: order(mutant.path, files) for mutant in self._job.mutants}
         gc.collect()
         gc.freeze()
-        for stage in range(len(folders)):
+        for stage in range(max(map(len, places.values()), default=0)):
             self._pieces.clear()
-            for folder, mutant in sorted(
-                ((order(mutant.path, folders)[stage], mutant) for mutant in self._job.mutants),
+            for place, mutant in sorted(
+                (
+                    (places[mutant.path][stage], mutant)
+                    for mutant in self._job.mutants
+                    if stage < len(places[mutant.path])
+                ),
                 key=lambda pair: (pair[0], pair[1].path, pair[1].start),
             ):
                 verdict = self._verdicts.known(mutant)
-                if verdict.by or folder in verdict.tried:
+                if verdict.by or place in verdict.tried:
                     continue
                 at_import = mutant.suite < 0 or f"{mutant.path}:{mutant.suite}" in imported
                 trial = partial(self._try, mutant, None if at_import else functions)
                 started, by = _processor_seconds(), trial([self._verdicts.hint(mutant)])
                 if not by:
-                    pieces = self._reached(folder, mutant.path)
+                    pieces = self._reached(place, verdict)
                     started = _processor_seconds()
                     by = trial(chosen(mutant, pieces, used, imported=at_import))
                 took = _processor_seconds() - started
-                self._note(verdict, folder, by)
+                self._note(verdict, place, by)
                 shown = f"{mutant.path}:{mutant.line} {mutant.change}"
-                print(f"{'killed' if by else 'alive'} ({took:.1f} s, {by or folder}) {shown}", flush=True)
+                print(f"{'killed' if by else 'alive'} ({took:.1f} s, {by or place}) {shown}", flush=True)
         return True
 
-    def _note(self, verdict: Verdict, folder: str, by: str) -> None:
-        tried = verdict.tried if by else verdict.tried | {folder: self._verdicts.digest(folder)}
+    def _note(self, verdict: Verdict, place: str, by: str) -> None:
+        tried = verdict.tried if by else verdict.tried | {place: self._verdicts.digest(place)}
         test = self._verdicts.digest(file_of(by)) if by else ""
         self._verdicts.note(Verdict(verdict.key, verdict.source, by, test, tried))
 
     def _relative(self, reached: set[str]) -> set[str]:
         return {suite.removeprefix(f"{self._root}/") for suite in reached}
 
-    def _reached(self, folder: str, module: str) -> list[Piece]:
-        """What the tests of a folder reach of a module, found out anew where either is another than before."""
-        wanted = self._verdicts.digest(module)
+    def _reached(self, place: str, verdict: Verdict) -> list[Piece]:
+        """What the tests of a place reach, found out anew where they or the mutant's module are others than before.
+
+        Without those of files that do not notice the mutant.
+        """
+        module, wanted = verdict.key.partition(" | ")[0], verdict.source
         found = []
-        for file in sorted({file_of(test) for test in self._items if folder_of(test) == folder}):
+        files = {file_of(test) for test in self._items}
+        for file in sorted(file for file in files if place in {file, folder_of(file)}):
+            if file in verdict.tried:
+                continue
             kept = Path(self._job.pieces) / f"{file.replace('/', '-')}.json"
             digest = self._verdicts.digest(file)
             piece = self._pieces.get(file) or Piece.read(kept)
