@@ -78,9 +78,10 @@ def order(path: str, files: Collection[str]) -> list[str]:
     """Where tests are looked for, the nearest to a module first: files named after it, their folder, all others."""
     folders = sorted({folder_of(file) for file in files})
     own = f"tests/{PurePosixPath(path).parts[1]}"
-    near = [own] if own in folders else ["tests", "tests/app"]
+    near = {own} if own in folders else {"tests", "tests/app"}
     named = [file for file in sorted(files) if folder_of(file) in near and _is_named(file, path)]
-    wanted = dict.fromkeys([*named, *near, "tests/app", "tests", *folders])
+    # What stands in no folder tests whole chats, for long.
+    wanted = dict.fromkeys([*named, own, "tests/app", *sorted(folders, key="tests".__eq__)])
     return [place for place in wanted if place in named or place in folders]
 
 
