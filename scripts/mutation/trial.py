@@ -109,19 +109,17 @@ class Trials:
         gc.freeze()
         for stage in range(max(map(len, places.values()), default=0)):
             self._pieces.clear()
-            for place, mutant in sorted(
-                (
-                    (places[mutant.path][stage], mutant)
-                    for mutant in self._job.mutants
-                    if stage < len(places[mutant.path])
-                ),
-                key=lambda pair: (pair[0], pair[1].path, pair[1].start),
+            # What needs a pytest of its own comes last.
+            for _, place, _, _, mutant in sorted(
+                (mutant.suite < 0, places[mutant.path][stage], mutant.path, mutant.start, mutant)
+                for mutant in self._job.mutants
+                if stage < len(places[mutant.path])
             ):
                 verdict = self._verdicts.known(mutant)
                 if verdict.by or place in verdict.tried:
                     continue
                 at_import = mutant.suite < 0 or f"{mutant.path}:{mutant.suite}" in imported
-                trial = partial(self._try, mutant, None if at_import else functions)
+                trial = partial(self._try, mutant, functions, at_import=at_import)
                 started, by = _processor_seconds(), trial([self._verdicts.hint(mutant)])
                 if not by:
                     pieces = self._reached(place, verdict)
@@ -193,14 +191,11 @@ class Trials:
         note = "" if status == _PASSED else f", which ended with {status} {failed}"
         print(f"mapped {file} in {time.monotonic() - started:.0f} s{note}", flush=True)
 
-    def _try(self, mutant: Mutant, functions: Functions | None, tests: Sequence[str]) -> str:
-        """The test that fails or hangs on the mutant, and passes alone without it; empty if none does.
-
-        Without functions the mutant is put in by an import.
-        """
+    def _try(self, mutant: Mutant, functions: Functions, tests: Sequence[str], *, at_import: bool) -> str:
+        """The test that fails or hangs on the mutant, and passes alone without it; empty if none does."""
         left = [test for test in tests if test in self._items]
         while left:
-            failed = self._failing(mutant, functions, left)
+            failed = self._failing(mutant, functions, left, at_import=at_import)
             if not failed or failed in self._sound:
                 return failed
             if self._forked(partial(self._run, [failed]), _TRIAL_SECONDS)[0] == _PASSED:
@@ -209,16 +204,19 @@ class Trials:
             left.remove(failed)
         return ""
 
-    def _failing(self, mutant: Mutant, functions: Functions | None, tests: Sequence[str]) -> str:
+    def _failing(self, mutant: Mutant, functions: Functions, tests: Sequence[str], *, at_import: bool) -> str:
+        """The test that fails when a function has other code, or if that may not be all, when all is imported."""
         path = self._root / mutant.path
 
         def run() -> int:
-            return self._run(tests) if functions and functions.patch(mutant, path) else _UNFIT
+            return self._run(tests) if functions.patch(mutant, path) else _UNFIT
 
-        if functions:
+        if mutant.suite >= 0:
             status, test = self._forked(run, _TRIAL_SECONDS)
-            if status != _UNFIT:
-                return "" if status == _PASSED else test
+            if status not in {_PASSED, _UNFIT}:
+                return test
+            if status == _PASSED and not at_import:
+                return ""
         with _changed(path, mutant):
             self._scratch.write_text("", "utf-8")
             self._scratch.with_suffix(".tests").write_text("\0".join(tests), "utf-8")
