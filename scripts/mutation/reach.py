@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from scripts.mutation.mutants import Mutant
 
-MAX_TESTS = 100
+MAX_TESTS = 500
 MAX_SECONDS = 12.0
 """Of one mutant's tests in one folder, by the processor time that they took before; a third for what an import runs."""
 
