@@ -26,7 +26,7 @@ import pytest
 
 from scripts.mutation.mutants import Mutant
 from scripts.mutation.probes import Finder, Functions
-from scripts.mutation.reach import Piece, chosen, folder_of, order, uses
+from scripts.mutation.reach import MAX_SECONDS, Piece, chosen, folder_of, order, uses
 from scripts.mutation.verdicts import Verdict, Verdicts, file_of
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ NEEDS = {"live", "browser", "servers", "index", "thorough"}
 OMITTED = ("tests/live", "tests/scripts", "tests/standin")
 """They need Open WebUI, or test what stands around the package."""
 
-_TRIAL_SECONDS = 45
-"""Of processor time; the tests of a trial take at most `reach.MAX_SECONDS` of it when nothing is changed."""
+_START_SECONDS = 15
+_PATIENCE = 3
+"""A trial may take this many times the processor time that its tests took before, and what a start takes."""
 _MAP_SECONDS = 120
 """Of processor time for the tests of one file; what they have not reached then does not count."""
 _ASLEEP_SECONDS = 60.0
@@ -198,7 +199,7 @@ class Trials:
             failed = self._failing(mutant, functions, left, at_import=at_import)
             if not failed or failed in self._sound:
                 return failed
-            if self._forked(partial(self._run, [failed]), _TRIAL_SECONDS)[0] == _PASSED:
+            if self._forked(partial(self._run, [failed]), 2 * _MAP_SECONDS)[0] == _PASSED:
                 self._sound.add(failed)
                 return failed
             left.remove(failed)
@@ -212,7 +213,7 @@ class Trials:
             return self._run(tests) if functions.patch(mutant, path) else _UNFIT
 
         if mutant.suite >= 0:
-            status, test = self._forked(run, _TRIAL_SECONDS)
+            status, test = self._forked(run, self._limit(tests))
             if status not in {_PASSED, _UNFIT}:
                 return test
             if status == _PASSED and not at_import:
@@ -221,9 +222,16 @@ class Trials:
             self._scratch.write_text("", "utf-8")
             self._scratch.with_suffix(".tests").write_text("\0".join(tests), "utf-8")
             command = [sys.executable, "-m", "scripts.mutation.trial", "--tests"]
-            status, _ = self._forked(lambda: os.execv(command[0], command), _TRIAL_SECONDS)  # noqa: S606 - no shell
+            status, _ = self._forked(lambda: os.execv(command[0], command), 2 * self._limit(tests))  # noqa: S606 - no shell
         survived = status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
         return "" if survived else self._scratch.read_text("utf-8") or tests[0]
+
+    def _limit(self, tests: Sequence[str]) -> int:
+        """How many seconds of processor time their trial may take."""
+        pieces = (self._pieces.get(file_of(test)) for test in tests)
+        took = (piece and piece.seconds.get(test) for piece, test in zip(pieces, tests, strict=True))
+        known = sum(MAX_SECONDS if each is None else each for each in took)
+        return int(_START_SECONDS + _PATIENCE * known)
 
     def _run(self, tests: Sequence[str], following: Sequence[str] = ()) -> int:
         """Run these until one fails, and note which of them runs for whoever finds that it did not end."""
