@@ -229,7 +229,7 @@ class Trials:
     def _limit(self, tests: Sequence[str]) -> int:
         """How many seconds of processor time their trial may take."""
         pieces = (self._pieces.get(file_of(test)) for test in tests)
-        took = (piece and piece.seconds.get(test) for piece, test in zip(pieces, tests, strict=True))
+        took = (piece.seconds.get(test) if piece else None for piece, test in zip(pieces, tests, strict=True))
         known = sum(MAX_SECONDS if each is None else each for each in took)
         return int(_START_SECONDS + _PATIENCE * known)
 
