@@ -1,8 +1,8 @@
 """Changes the package at random places, one at a time, and counts how many of the changes the tests notice.
 
 What survives is listed: a line that no test holds. A change is tried with those tests of `./scripts/test --quick`
-that reach it, the nearest folder first; whatever they notice, all tests notice. What became of a change is kept in
-`--verdicts`, and holds until its module or those tests change: an interrupted run goes on where it was.
+that reach it, the nearest folder first; whatever they notice, all tests notice. What became of a change is kept and
+holds until its module or those tests change: an interrupted run goes on where it was.
 `scripts/mutation/equivalents.toml` names changes that make no difference, with the reason.
 """
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 EQUIVALENTS = ROOT / "scripts" / "mutation" / "equivalents.toml"
+VERDICTS = ROOT / "scripts" / "mutation" / "verdicts.jsonl"
+"""Of what is drawn by the seed that nobody chose."""
+_SEED = "1"
 _OMITTED = shutil.ignore_patterns(
     ".git", ".venv*", ".cache", ".data", ".artifacts", ".*_cache", "dist", "__pycache__"
 )
@@ -128,19 +131,21 @@ def main() -> int:
         lines = _changed(options.change or _base())
         found = [mutant for mutant in found if mutant.line in lines.get(mutant.path, ())]
         print(f"{len(found)} mutants in {sum(map(len, lines.values()))} changed lines", flush=True)
+    is_ordinary = options.change is None and options.seed == _SEED
+    kept = VERDICTS if is_ordinary else CACHE / "mutate" / "verdicts.jsonl"
     explained = {each.key for each in equivalents()}
     chosen = drawn(found, options.mutants, options.seed)
     job = Job(
         package=PACKAGE.name,
         mutants=[mutant for mutant in chosen if mutant.key not in explained],
-        verdicts=str(options.verdicts.resolve()),
+        verdicts=str(kept),
         pieces=str(CACHE / "mutate" / "reach"),
     )
     if job.mutants:
         tried(ROOT, job)
-    verdicts = Verdicts(ROOT, options.verdicts)
-    if options.change is None and options.verdicts.exists():
-        verdicts.keep(chosen)
+    verdicts = Verdicts(ROOT, kept)
+    if is_ordinary:
+        verdicts.keep(found)
     survivors = [mutant for mutant in job.mutants if not verdicts.known(mutant).by]
     print(f"\n{len(survivors)} survived:", *(f"{each.line}: {each.key}" for each in survivors), sep="\n")
     print(_summary(len(chosen), len(chosen) - len(job.mutants), len(survivors)))
@@ -179,19 +184,13 @@ def _arguments() -> argparse.Namespace:
         prog="scripts/mutate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--mutants", type=int, default=300, help="how many at most (default: 300)")
-    parser.add_argument("--seed", default="1", help="what is drawn follows from it (default: 1)")
+    parser.add_argument("--seed", default=_SEED, help="what is drawn follows from it (default: %(default)s)")
     parser.add_argument(
         "--change",
         nargs="?",
         const="",
         metavar="BASE",
         help="only in lines changed since this commit (default: where the branch left main; on main, HEAD~1)",
-    )
-    parser.add_argument(
-        "--verdicts",
-        type=Path,
-        default=CACHE / "mutate" / "verdicts.jsonl",
-        help="what is known, and is kept (default: %(default)s)",
     )
     return parser.parse_args()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from scripts.mutation.mutants import Mutant
 
-MAX_TESTS = 100
+MAX_TESTS = 500
 MAX_SECONDS = 12.0
 """Of one mutant's tests in one folder, by the processor time that they took before; a third for what an import runs."""
 
@@ -74,11 +74,19 @@ def _parts(suite: list[ast.stmt] | ast.Lambda) -> list[ast.stmt] | list[ast.expr
     return [suite.body] if isinstance(suite, ast.Lambda) else suite
 
 
-def order(path: str, folders: Collection[str]) -> list[str]:
-    """The folders of tests, the nearest to a module first: its own, then what tests the whole."""
+def order(path: str, files: Collection[str]) -> list[str]:
+    """Where tests are looked for, the nearest to a module first: files named after it, their folder, all others."""
+    folders = sorted({folder_of(file) for file in files})
     own = f"tests/{PurePosixPath(path).parts[1]}"
-    wanted = [own, "tests/app", "tests", *sorted(folders)]
-    return [folder for folder in dict.fromkeys(wanted) if folder in folders]
+    near = {own} if own in folders else {"tests", "tests/app"}
+    named = [file for file in sorted(files) if folder_of(file) in near and _is_named(file, path)]
+    # What stands in no folder tests whole chats, for long.
+    wanted = dict.fromkeys([*named, own, "tests/app", *sorted(folders, key="tests".__eq__)])
+    return [place for place in wanted if place in named or place in folders]
+
+
+def _is_named(file: str, path: str) -> bool:
+    return PurePosixPath(path).stem in PurePosixPath(file).stem
 
 
 def folder_of(test: str) -> str:
@@ -104,10 +112,7 @@ def chosen(
             for suite, tests in piece.suites.items():
                 if suite.startswith(f"{mutant.path}:"):
                     exact |= set(tests)
-    module = PurePosixPath(mutant.path).stem
-    ordered = sorted(
-        exact, key=lambda test: (module not in PurePosixPath(file_of(test)).stem, seconds[test], test)
-    )
+    ordered = sorted(exact, key=lambda test: (not _is_named(file_of(test), mutant.path), seconds[test], test))
     return _bounded(ordered, seconds, 1 / 3 if imported else 1)
 
 

@@ -26,7 +26,7 @@ import pytest
 
 from scripts.mutation.mutants import Mutant
 from scripts.mutation.probes import Finder, Functions
-from scripts.mutation.reach import Piece, chosen, folder_of, order, uses
+from scripts.mutation.reach import MAX_SECONDS, Piece, chosen, folder_of, order, uses
 from scripts.mutation.verdicts import Verdict, Verdicts, file_of
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 
 NEEDS = {"live", "browser", "servers", "index", "thorough"}
 """Markers of tests that are not run here: they need what a copy of the tree has not, or take too long."""
-OMITTED = ("tests/live", "tests/docs", "tests/scripts", "tests/standin")
+OMITTED = ("tests/live", "tests/scripts", "tests/standin")
 """They need Open WebUI, or test what stands around the package."""
 
-_TRIAL_SECONDS = 45
-_MAP_SECONDS = 1200
-"""Of processor time; the tests of a trial take at most `reach.MAX_SECONDS` of it when nothing is changed."""
+_START_SECONDS = 15
+_PATIENCE = 3
+"""A trial may take this many times the processor time that its tests took before, and what a start takes."""
+_MAP_SECONDS = 120
+"""Of processor time for the tests of one file; what they have not reached then does not count."""
 _ASLEEP_SECONDS = 60.0
 _AWAKE_SHARE = 0.03
 """Who neither ran nor waited for a processor in this share of a minute waits for something that never comes."""
@@ -95,51 +97,60 @@ class Trials:
             self._failed.add(report.nodeid)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Try each mutant with the tests of one folder after the other, the nearest first, until one fails."""
+        """Try each mutant with the tests of one place after the other, the nearest first, until one fails."""
         self._items = {item.nodeid: item for item in session.items}
         self._finder.load_all()
         imported = self._relative(self._finder.reached)
         functions = Functions()
-        folders = {folder_of(test) for test in self._items}
         names = {mutant.name for mutant in self._job.mutants}
         used = uses(self._root / self._job.package, self._root, names)
+        files = {file_of(test) for test in self._items}
+        places = {mutant.path: order(mutant.path, files) for mutant in self._job.mutants}
         gc.collect()
         gc.freeze()
-        for stage in range(len(folders)):
+        for stage in range(max(map(len, places.values()), default=0)):
             self._pieces.clear()
-            for folder, mutant in sorted(
-                ((order(mutant.path, folders)[stage], mutant) for mutant in self._job.mutants),
-                key=lambda pair: (pair[0], pair[1].path, pair[1].start),
+            # What needs a pytest of its own comes last.
+            for _, place, _, _, mutant in sorted(
+                (mutant.suite < 0, places[mutant.path][stage], mutant.path, mutant.start, mutant)
+                for mutant in self._job.mutants
+                if stage < len(places[mutant.path])
             ):
                 verdict = self._verdicts.known(mutant)
-                if verdict.by or folder in verdict.tried:
+                if verdict.by or place in verdict.tried:
                     continue
                 at_import = mutant.suite < 0 or f"{mutant.path}:{mutant.suite}" in imported
-                trial = partial(self._try, mutant, None if at_import else functions)
+                trial = partial(self._try, mutant, functions, at_import=at_import)
                 started, by = _processor_seconds(), trial([self._verdicts.hint(mutant)])
                 if not by:
-                    pieces = self._reached(folder, mutant.path)
+                    pieces = self._reached(place, verdict)
                     started = _processor_seconds()
                     by = trial(chosen(mutant, pieces, used, imported=at_import))
                 took = _processor_seconds() - started
-                self._note(verdict, folder, by)
+                self._note(verdict, place, by)
                 shown = f"{mutant.path}:{mutant.line} {mutant.change}"
-                print(f"{'killed' if by else 'alive'} ({took:.1f} s, {by or folder}) {shown}", flush=True)
+                print(f"{'killed' if by else 'alive'} ({took:.1f} s, {by or place}) {shown}", flush=True)
         return True
 
-    def _note(self, verdict: Verdict, folder: str, by: str) -> None:
-        tried = verdict.tried if by else verdict.tried | {folder: self._verdicts.digest(folder)}
+    def _note(self, verdict: Verdict, place: str, by: str) -> None:
+        tried = verdict.tried if by else verdict.tried | {place: self._verdicts.digest(place)}
         test = self._verdicts.digest(file_of(by)) if by else ""
         self._verdicts.note(Verdict(verdict.key, verdict.source, by, test, tried))
 
     def _relative(self, reached: set[str]) -> set[str]:
         return {suite.removeprefix(f"{self._root}/") for suite in reached}
 
-    def _reached(self, folder: str, module: str) -> list[Piece]:
-        """What the tests of a folder reach of a module, found out anew where either is another than before."""
-        wanted = self._verdicts.digest(module)
+    def _reached(self, place: str, verdict: Verdict) -> list[Piece]:
+        """What the tests of a place reach, found out anew where they or the mutant's module are others than before.
+
+        Without those of files that do not notice the mutant.
+        """
+        module, wanted = verdict.key.partition(" | ")[0], verdict.source
         found = []
-        for file in sorted({file_of(test) for test in self._items if folder_of(test) == folder}):
+        files = {file_of(test) for test in self._items}
+        for file in sorted(file for file in files if place in {file, folder_of(file)}):
+            if file in verdict.tried:
+                continue
             kept = Path(self._job.pieces) / f"{file.replace('/', '-')}.json"
             digest = self._verdicts.digest(file)
             piece = self._pieces.get(file) or Piece.read(kept)
@@ -165,6 +176,8 @@ class Trials:
             seconds: dict[str, float] = {}
             suites: dict[str, list[str]] = defaultdict(list)
             for number, test in enumerate(tests, 1):
+                if _processor_seconds() > _MAP_SECONDS:
+                    break
                 self._finder.reached.clear()
                 before = time.process_time()
                 if self._run([test], tests[number : number + 1]) == _PASSED:
@@ -175,43 +188,50 @@ class Trials:
             Piece(self._verdicts.digest(file), digests, seconds, suites).write(kept)
             return _PASSED
 
-        status, failed = self._forked(run, _MAP_SECONDS)
+        status, failed = self._forked(run, 2 * _MAP_SECONDS)
         note = "" if status == _PASSED else f", which ended with {status} {failed}"
         print(f"mapped {file} in {time.monotonic() - started:.0f} s{note}", flush=True)
 
-    def _try(self, mutant: Mutant, functions: Functions | None, tests: Sequence[str]) -> str:
-        """The test that fails or hangs on the mutant, and passes alone without it; empty if none does.
-
-        Without functions the mutant is put in by an import.
-        """
+    def _try(self, mutant: Mutant, functions: Functions, tests: Sequence[str], *, at_import: bool) -> str:
+        """The test that fails or hangs on the mutant, and passes alone without it; empty if none does."""
         left = [test for test in tests if test in self._items]
         while left:
-            failed = self._failing(mutant, functions, left)
+            failed = self._failing(mutant, functions, left, at_import=at_import)
             if not failed or failed in self._sound:
                 return failed
-            if self._forked(partial(self._run, [failed]), _TRIAL_SECONDS)[0] == _PASSED:
+            if self._forked(partial(self._run, [failed]), 2 * _MAP_SECONDS)[0] == _PASSED:
                 self._sound.add(failed)
                 return failed
             left.remove(failed)
         return ""
 
-    def _failing(self, mutant: Mutant, functions: Functions | None, tests: Sequence[str]) -> str:
+    def _failing(self, mutant: Mutant, functions: Functions, tests: Sequence[str], *, at_import: bool) -> str:
+        """The test that fails when a function has other code, or if that may not be all, when all is imported."""
         path = self._root / mutant.path
 
         def run() -> int:
-            return self._run(tests) if functions and functions.patch(mutant, path) else _UNFIT
+            return self._run(tests) if functions.patch(mutant, path) else _UNFIT
 
-        if functions:
-            status, test = self._forked(run, _TRIAL_SECONDS)
-            if status != _UNFIT:
-                return "" if status == _PASSED else test
+        if mutant.suite >= 0:
+            status, test = self._forked(run, self._limit(tests))
+            if status not in {_PASSED, _UNFIT}:
+                return test
+            if status == _PASSED and not at_import:
+                return ""
         with _changed(path, mutant):
             self._scratch.write_text("", "utf-8")
             self._scratch.with_suffix(".tests").write_text("\0".join(tests), "utf-8")
             command = [sys.executable, "-m", "scripts.mutation.trial", "--tests"]
-            status, _ = self._forked(lambda: os.execv(command[0], command), _TRIAL_SECONDS)  # noqa: S606 - no shell
+            status, _ = self._forked(lambda: os.execv(command[0], command), 2 * self._limit(tests))  # noqa: S606 - no shell
         survived = status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
         return "" if survived else self._scratch.read_text("utf-8") or tests[0]
+
+    def _limit(self, tests: Sequence[str]) -> int:
+        """How many seconds of processor time their trial may take."""
+        pieces = (self._pieces.get(file_of(test)) for test in tests)
+        took = (piece.seconds.get(test) if piece else None for piece, test in zip(pieces, tests, strict=True))
+        known = sum(MAX_SECONDS if each is None else each for each in took)
+        return int(_START_SECONDS + _PATIENCE * known)
 
     def _run(self, tests: Sequence[str], following: Sequence[str] = ()) -> int:
         """Run these until one fails, and note which of them runs for whoever finds that it did not end."""
@@ -286,7 +306,7 @@ def watched(pid: int) -> int:
         pause = min(0.1, pause * 1.2)
         if (passed := time.monotonic() - judged) >= _ASLEEP_SECONDS:
             before, wanted, judged = wanted, _wanted_seconds(pid), time.monotonic()
-            if wanted - before < _AWAKE_SHARE * passed:
+            if abs(wanted - before) < _AWAKE_SHARE * passed:
                 os.killpg(pid, signal.SIGKILL)
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
@@ -298,10 +318,15 @@ def _processor_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _wanted_seconds(pid: int) -> float:
-    """How long the threads of a process ran or waited for a processor."""
-    stats = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(sum(map(int, stat.read_text().split()[:2])) for stat in stats) / 1e9
+def _wanted_seconds(group: int) -> float:
+    """How long the threads of a group of processes ran or waited for a processor."""
+    total = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if os.getpgid(int(process.name)) == group:
+                stats = [stat.read_text().split() for stat in process.glob("task/*/schedstat")]
+                total += sum(int(ran) + int(waited) for ran, waited, _ in stats)
+    return total / 1e9
 
 
 def main(arguments: list[str]) -> int:

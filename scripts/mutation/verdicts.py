@@ -31,7 +31,7 @@ class Verdict:
     test: str = ""
     """The digest of that test's file."""
     tried: dict[str, str] = field(default_factory=dict)
-    """Folder of tests that do not notice it → the folder's digest."""
+    """File or folder of tests that do not notice it → its digest."""
 
 
 class Verdicts:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation import media
-from open_webui_openrouter_pipe.conversation.media import count_pdf_pages, image_size
+from open_webui_openrouter_pipe.conversation.media import count_pdf_pages, holds_pdf, image_size
 
 pictures, pypdf = pytest.importorskip("PIL.Image"), pytest.importorskip("pypdf")
 
@@ -43,6 +43,16 @@ WEBP = WEBP_HEAD + b"VP8X" + bytes(8) + (639).to_bytes(3, "little") + (479).to_b
 def url(data: bytes, kind: str = "image/png") -> str:
     """A data URL of the bytes."""
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+@pytest.mark.parametrize("place", ["content", "output"])
+def test_a_pdf_is_found_wherever_it_stands(place: str) -> None:
+    """In a message, or in what a tool returned; other files are none."""
+    found = []
+    for kind in ("application/pdf", "text/plain"):
+        item: Any = {"type": "message", place: [{"type": "input_file", "file_data": url(b"%PDF", kind)}]}
+        found.append(holds_pdf([item]))
+    assert found == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,8 @@ def test_a_mutant_is_tried_with_the_tests_that_reach_it() -> None:
     wanted = ["t/test_a.py::other", "t/u.py::fast", "t/u.py::slow"]
     assert chosen(limit, [piece], used, imported=True) == wanted[:2]
     assert chosen(less, [piece], {}, imported=False) == wanted
-    assert order("p/a/c.py", {"tests/b", "tests/a", "tests/app"}) == ["tests/a", "tests/app", "tests/b"]
+    files = {"tests/b/test_c.py", "tests/a/test_c.py", "tests/a/test_d.py", "tests/app/test_app.py"}
+    assert order("p/a/c.py", files) == ["tests/a/test_c.py", "tests/a", "tests/app", "tests/b"]
 
 
 def test_a_verdict_holds_until_its_module_or_its_tests_change(tmp_path: Path) -> None:
