@@ -43,8 +43,8 @@ Json = dict[str, Any]
 CANARY = re.compile(r"canary-([\w.-]+)-(\d+)")
 ORDERED = frozenset({"refusal", "recorded", "provider"})
 """The kinds of faults by which the stand-in answers with an error."""
-LOSING = frozenset({"database", "database_away", "kill"})
-"""Those by which what a model has thought may not be kept: its provider refuses the rest, and is asked without."""
+LOSING = ORDERED | {"database", "database_away", "kill"}
+"""Those by which what a model has thought is not kept or sent: its provider may refuse the rest, and is asked again."""
 UNSAID = ("incomplete=", "mute")
 """Orders that a program learns of by the answer's own form."""
 ENDLESS = ("fail=", "incomplete=", "mute", "hang", "first=200")
@@ -191,6 +191,7 @@ class Laws:
     def _of_requests(self, moment: Moment) -> Iterator[str]:
         answered = [each for each in moment.exchanges if each.record and each.record.status == 200]
         helped = {each.call for each in answered if each.call and _is_answer(each)}
+        helped |= {each.call for each in moment.exchanges if _kinds(each) & ORDERED}
         for exchange in moment.exchanges:
             if (record := exchange.record) is None:
                 continue
