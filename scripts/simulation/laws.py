@@ -141,6 +141,8 @@ class Laws:
         self._struck: Counter[str] = Counter()
         self._chats: defaultdict[tuple[str, str], _Chat] = defaultdict(_Chat)
         self._users: set[str] = set()
+        self._thoughts_of: dict[str, str] = {}
+        """Whose a provider's items are, by their ids."""
         self._rows_of: Counter[str] = Counter()
         self._unbilled: dict[str, Json] = {}
         self._paid: dict[str, Json] = {}
@@ -219,6 +221,13 @@ class Laws:
         self._users.add(call.user_id)
         if others := sorted(whose & self._users - {call.user_id}):
             yield f"own: a request of {call.user_id} has words of {', '.join(others)}"
+        items = exchange.record.body.get("input") if exchange.record.body else None
+        for item in items if isinstance(items, list) else ():
+            if (owner := self._thoughts_of.get(item.get("id", ""), call.user_id)) != call.user_id:
+                yield f"own: a request of {call.user_id} has a thought of {owner}"
+        for item in exchange.record.output:
+            if item["type"] == "reasoning":
+                self._thoughts_of[item["id"]] = call.user_id
 
     # --- answers
 
@@ -274,7 +283,7 @@ class Laws:
         missing = [word for word in words if word not in known]
         if missing and not (chat.is_told or shown.error):
             yield f"cut: {shown.call} was sent without {missing[:3]}, and nothing was said ({shown.lines})"
-        if shown.expects:
+        if shown.expects and self.world.host.valves.get("RECALL", True):
             self.judged["recall"] += 1
             if shown.ended == "whole" and not shown.error and shown.expects not in raw:
                 yield f"recall: {shown.call} was sent without {shown.expects}"

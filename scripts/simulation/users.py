@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.ports import FileContent
+from scripts.faults.audit import MARKER
 from scripts.standin import catalogue
 from scripts.standin.drawing import draw as draw_picture
 
@@ -36,6 +38,8 @@ MODELS = (
     ),
     *("deepseek/deepseek-v3.2", "anthropic/claude-opus-4.8", "x-ai/grok-4.1-fast", "standin/hours"),
 )
+CODE = re.compile(r"The code of (keeper\d+) is (\d+)\.")
+"""What each message says that no other does."""
 SILENT = frozenset({"delete", "prompt", "valves", "rewrite"})
 """Acts in which nothing is asked."""
 WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "valves"})
@@ -70,6 +74,8 @@ ACTS = {
     "prompt": 0.5,
     "valves": 0.5,
     "leave": 1,
+    "remember": 3,
+    "paste": 1,
 }
 """How often each is done."""
 USER_VALVES: tuple[Json, ...] = (
@@ -138,7 +144,14 @@ def text_of(world: World, step: Json) -> str:
     user.words += 1
     begin = chance.randrange(len(_WORDS))
     said = [_WORDS[(begin + at * (1 + at // 40)) % len(_WORDS)] for at in range(step["words"])]
+    half = len(said) // 2
+    said[half:half] = [f"The code of keeper{step['number'] % 10**7} is {step['number']}."]
     return f"canary-{user.id}-{user.words} {' '.join(said)} {step['orders']}"
+
+
+def marks_of(output: list[Json]) -> list[str]:
+    """The names of stored items in an answer."""
+    return [name for found in MARKER.findall(json.dumps(output)) for name in found if name]
 
 
 class Acts:
@@ -171,10 +184,12 @@ class Acts:
             return max(chats, key=lambda chat: chat.touched)
         return chats[int(at) % len(chats)]
 
-    async def _answer(self, chat: Chat, question: Message, model: str = "", **options: Any) -> None:
+    async def _answer(
+        self, chat: Chat, question: Message, model: str = "", *, expects: str = "", **options: Any
+    ) -> None:
         model = model or self.step["model"]
         answer = chat.add(self.host.new_message("assistant", question.id, model=model))
-        request = Request(chat, question, model, chat.tools, valves=dict(self.user.valves))
+        request = Request(chat, question, model, chat.tools, valves=dict(self.user.valves), expects=expects)
         await self.host.answer(self.worker.pipe, request, answer, **options)
 
     def _question(self, chat: Chat, text: str, parent: str | None, files: tuple[str, ...] = ()) -> Message:
@@ -188,6 +203,28 @@ class Acts:
         await self._answer(chat, question, **options)
         if is_new and self.step["number"] % 3 == 0:
             await self.host.task(self.worker.pipe, chat, self.step["model"])
+
+    async def remember(self) -> None:
+        """Ask for what an earlier message of the chat says."""
+        told = [found for message in self.chat.questions if (found := CODE.search(message.text))]
+        if not told:
+            return await self.ask()
+        keeper, code = told[self.step["number"] % len(told)].groups()
+        text = f"canary-{self.user.id}-0 What is the code of {keeper}? {self.step['orders']}"
+        return await self.ask(text=text, expects=code)
+
+    async def paste(self) -> None:
+        """Write what marks another user's answer into one's own, and go on."""
+        others = [chat for chat in self.host.chats.values() if chat.user_id != self.user.id]
+        marks = sorted(
+            {mark for chat in others for answer in chat.answers for mark in marks_of(answer.output)}
+        )
+        texts = [item for answer in self.chat.answers for item in answer.output if item["type"] == "message"]
+        if marks and texts:
+            part = texts[self.step["number"] % len(texts)]["content"][0]
+            part["text"] = f"[{marks[self.step['number'] % len(marks)]}]: #\n{part['text']}"
+            self.chat.sent = ()
+        await self.ask()
 
     async def tools(self) -> None:
         """The same with tools, which the chat then has."""

@@ -139,6 +139,15 @@ def another(world: World) -> None:
     world.record.raw += b" canary-eve-1"
 
 
+def thought(world: World) -> None:
+    """What Eve's model has thought is in Ada's next request."""
+    world.last.call = Call("eve", "chat-9", "message-9")
+    world.record.raw, world.record.output = b"", [{"type": "reasoning", "id": "rs_1"}]
+    world.show(call=world.last.call, output="[]", messages=())
+    world.asked([QUESTION], before=({"type": "reasoning", "id": "rs_1", "summary": []},))
+    world.host.users["eve"] = world.host.users["ada"]
+
+
 def of_worker(**sizes: Any) -> Callable[[World], None]:
     """A worker that counts so much."""
     budget = {"held_bytes": 0, "used_bytes": 0, "limit_bytes": 10} | sizes
@@ -181,6 +190,7 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         "",
     ),
     "a word of another": (another, "own"),
+    "a thought of another": (thought, "own"),
     "a chat that goes on": (goes_on, ""),
     "another beginning": (lambda world: goes_on(world, system=" Changed."), "prefix"),
     "one whose row says why": (
