@@ -191,6 +191,7 @@ class Laws:
     # --- requests
 
     def _of_requests(self, moment: Moment) -> Iterator[str]:
+        yield from (f"valid: the stand-in has failed: {each}" for each in self.world.upstream.failures)
         answered = [each for each in moment.exchanges if each.record and each.record.status == 200]
         helped = {each.call for each in answered if each.call and _is_answer(each)}
         helped |= {each.call for each in moment.exchanges if _kinds(each) & ORDERED}

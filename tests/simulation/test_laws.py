@@ -41,7 +41,9 @@ class World:
     def __init__(self) -> None:
         service = SimpleNamespace(bills=dict[str, Json]())
         faults = SimpleNamespace(struck=Counter[str]())
-        self.upstream: Any = SimpleNamespace(exchanges=list[Exchange](), service=service, faults=faults)
+        self.upstream: Any = SimpleNamespace(
+            exchanges=list[Exchange](), service=service, faults=faults, failures=list[str]()
+        )
         self.answers: list[Shown] = []
         self.kills: list[tuple[str, float]] = []
         self.apps: dict[str, Any] = {}
@@ -178,6 +180,7 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that was ordered, and told": (also(ordered, lambda world: world.show(error="Refused.")), ""),
     "one that was ordered, and not told": (ordered, "failure"),
     "a field that is ignored": (lambda world: world.record.warnings.append("unknown key"), "valid"),
+    "a stand-in that fails": (lambda world: world.upstream.failures.append("KeyError"), "valid"),
     "an error without a fault": (lambda world: world.show(error="Broken."), "failure"),
     "an answer that is cut off": (cut_off, "failure"),
     "one that says so": (also(cut_off, lambda world: world.show(error="Lost.")), ""),
