@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from scripts.environment import VOCABULARIES
 from scripts.harness.servers import missing_server_programs
-from scripts.harness.clock import SKIPPING
+from tests.support.clock import SKIPPING
 from tests.support.sizes import is_thorough
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.ports import FileContent
 from scripts.faults.audit import MARKER
-from scripts.standin import catalogue
 from scripts.standin.drawing import draw as draw_picture
 
 from .host import Chat, Message, Request
@@ -113,17 +112,14 @@ def draw(chance: Random, drawn: Drawn) -> Json:
     step["chat"] = chance.choices((-1, chance.getrandbits(16), None), (72, 16, 12))[0]
     _, least, most = chance.choices(_LENGTHS, [share for share, *_ in _LENGTHS])[0]
     step["words"], step["number"] = chance.randrange(least, most), chance.getrandbits(32)
-    step["orders"] = _orders(chance, act, step["model"])
+    step["orders"] = _orders(chance, act)
     drawn.messages += act not in SILENT
     return step
 
 
-def _orders(chance: Random, act: str, model: str) -> str:
+def _orders(chance: Random, act: str) -> str:
     """What the provider is to answer with, as directives of the stand-in."""
     said = [f"deltas={chance.choice((1, 3, 8, 20))}"]
-    if chance.random() < 0.5 and catalogue.BY_ID[model].thinking is not None:
-        kinds = ("raw",) if catalogue.BY_ID[model].family == "raw" else ("encrypted", "summary")
-        said.append(f"reasoning={chance.choice(kinds)}")
     if act == "tools" or (act in {"again", "edit"} and chance.random() < 0.3):
         sizes = (30, 400, 3_000, 3_500, 12_000, 40_000)
         arguments = json.dumps(
