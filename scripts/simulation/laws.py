@@ -83,10 +83,14 @@ class World(Protocol):
     """What is judged."""
 
     upstream: Upstream
-    answers: Sequence[Shown]
-    """What users have seen, in its order."""
-    kills: Sequence[tuple[str, float]]
-    """The names of workers that were killed, and when, in true epoch seconds."""
+
+    @property
+    def answers(self) -> Sequence[Shown]:
+        """What users have seen, in its order."""
+
+    @property
+    def kills(self) -> Sequence[tuple[str, float]]:
+        """The names of workers that were killed, and when, in true epoch seconds."""
 
     @property
     def apps(self) -> Mapping[str, App]:
@@ -193,7 +197,7 @@ class Laws:
     def _of_requests(self, moment: Moment) -> Iterator[str]:
         yield from (f"valid: the stand-in has failed: {each}" for each in self.world.upstream.failures)
         answered = [each for each in moment.exchanges if each.record and each.record.status == 200]
-        helped = {each.call for each in answered if each.call and _is_answer(each)}
+        helped: set[Call | None] = {each.call for each in answered if each.call and _is_answer(each)}
         helped |= {each.call for each in moment.exchanges if _kinds(each) & ORDERED}
         for exchange in moment.exchanges:
             if (record := exchange.record) is None:
@@ -439,7 +443,7 @@ def _marked(text: str) -> set[str]:
 
 def _caches(owner: object) -> Iterator[tuple[str, ContentCache[Any]]]:
     """The caches of something, by their names."""
-    names = getattr(owner, "__dict__", None) or getattr(type(owner), "__slots__", ())
+    names: Iterable[str] = getattr(owner, "__dict__", None) or getattr(type(owner), "__slots__", ())
     for name in names:
         if isinstance(cache := getattr(owner, name, None), ContentCache):
             yield name, cache

@@ -170,8 +170,8 @@ def also(*changes: Callable[[World], Any]) -> Callable[[World], None]:
     return change
 
 
-def sql(statement: str) -> Callable[[World], None]:
-    return lambda world: world.rows.execute(statement) and None
+def sql(statement: str) -> Callable[[World], Any]:
+    return lambda world: world.rows.execute(statement)
 
 
 BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
