@@ -197,6 +197,7 @@ class Laws:
     def _of_requests(self, moment: Moment) -> Iterator[str]:
         yield from (f"valid: the stand-in has failed: {each}" for each in self.world.upstream.failures)
         answered = [each for each in moment.exchanges if each.record and each.record.status == 200]
+        elsewhere = {each.call for each in moment.exchanges if each.record and each.record.error == ELSEWHERE}
         helped: set[Call | None] = {each.call for each in answered if each.call and _is_answer(each)}
         helped |= {each.call for each in moment.exchanges if _kinds(each) & ORDERED}
         for exchange in moment.exchanges:
@@ -204,7 +205,7 @@ class Laws:
                 continue
             self.judged["valid"] += 1
             self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0
-            is_lost = exchange.call in helped and LOSING & {*moment.struck}
+            is_lost = exchange.call in helped and (LOSING & {*moment.struck} or exchange.call in elsewhere)
             is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record) or is_lost
             if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
@@ -443,7 +444,6 @@ def _marked(text: str) -> set[str]:
 
 def _caches(owner: object) -> Iterator[tuple[str, ContentCache[Any]]]:
     """The caches of something, by their names."""
-    names: Iterable[str] = getattr(owner, "__dict__", None) or getattr(type(owner), "__slots__", ())
-    for name in names:
+    for name in (*getattr(owner, "__dict__", ()), *getattr(type(owner), "__slots__", ())):
         if isinstance(cache := getattr(owner, name, None), ContentCache):
             yield name, cache
