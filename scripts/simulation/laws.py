@@ -443,7 +443,6 @@ def _marked(text: str) -> set[str]:
 
 def _caches(owner: object) -> Iterator[tuple[str, ContentCache[Any]]]:
     """The caches of something, by their names."""
-    names: Iterable[str] = getattr(owner, "__dict__", None) or getattr(type(owner), "__slots__", ())
-    for name in names:
+    for name in getattr(owner, "__dict__", None) or getattr(type(owner), "__slots__", None) or ():
         if isinstance(cache := getattr(owner, name, None), ContentCache):
             yield name, cache
