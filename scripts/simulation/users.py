@@ -186,7 +186,7 @@ class Acts:
         model = model or self.step["model"]
         answer = chat.add(self.host.new_message("assistant", question.id, model=model))
         request = Request(chat, question, model, chat.tools, valves=dict(self.user.valves), expects=expects)
-        await self.host.answer(self.worker.pipe, request, answer, **options)
+        await self.host.answer(self.worker, request, answer, **options)
 
     def _question(self, chat: Chat, text: str, parent: str | None, files: tuple[str, ...] = ()) -> Message:
         return chat.add(self.host.new_message("user", parent, text, files=files))
@@ -334,7 +334,7 @@ class Acts:
             return await self.ask()
         answer = chat.answers[-1]
         request = Request(chat, chat.messages[answer.parent or ""], answer.model, continues=answer)
-        return await self.host.answer(self.worker.pipe, request, answer)
+        return await self.host.answer(self.worker, request, answer)
 
     async def rewrite(self) -> None:
         """Change the text of an answer by hand."""
