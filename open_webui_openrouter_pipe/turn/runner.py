@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from ..conversation.conversation import Conversation, KeptObjects, item_digest
 from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected, SpendingLimitReached
@@ -46,6 +46,7 @@ from .memory import Memory
 from .own_tools import RecallTool, ToolRuns
 from .recorder import Persistence, PictureStorage, Recorder
 from .remedies import (
+    InWords,
     Sending,
     in_words,
     may_be_history,
@@ -268,7 +269,7 @@ class TurnRunner:
         toolless = f"{self.origin.chat_id}\n{self.origin.model}\nwithout tools"
         how = Sending(
             not tried.contains(user_id, f"{turn}thinks no more"),
-            tried.contains(user_id, f"{turn}in words"),
+            next((each for each in get_args(InWords) if tried.contains(user_id, f"{turn}{each}")), ""),
             with_tools=not (tried.contains(user_id, toolless) and self._can_do_without_tools()),
         )
         answer = refused = await self._send(built, conversation, how)
@@ -298,15 +299,13 @@ class TurnRunner:
                     tried.add(user_id, [f"{turn}without reasoning"])
                 tried.add(user_id, [f"{turn}thinks no more"] if message_id and not thinks else ())
         error = error if _has_failed(answer) else None
-        if (
-            error
-            and not how.in_words
-            and may_be_history(error, built)
-            and self._may_try(error, f"{turn}words")
-        ):
+        lacks = isinstance(answer.error, ReasoningRejected) and answer.error.is_missing
+        may_help = error and not how.in_words and (lacks or may_be_history(error, built))
+        if error and may_help and self._may_try(error, f"{turn}words"):
             await self.channel.put(Notice(notice("asked_in_words")))
-            answer = await self._send(built, conversation, replace(how, in_words=True, may_shorten=False))
-            tried.add(user_id, [f"{turn}in words"] if message_id and not _has_failed(answer) else ())
+            how = replace(how, in_words="calls" if lacks else "earlier turns", may_shorten=False)
+            answer = await self._send(built, conversation, how)
+            tried.add(user_id, [f"{turn}{how.in_words}"] if message_id and not _has_failed(answer) else ())
         return built, refused if _has_failed(answer) else answer
 
     def _can_do_without_tools(self) -> bool:
@@ -445,7 +444,8 @@ class TurnRunner:
         )
         request = await apart(items, compose, found=item_digest)
         if how.in_words:
-            said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
+            tell = partial(in_words, tells_calls=how.in_words == "calls")
+            said = await apart(items, partial(tell, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
         tools = self.tools and self.tools.after(len(conversation.turns[-1].rounds))

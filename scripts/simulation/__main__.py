@@ -107,9 +107,8 @@ def _seeds(given: argparse.Namespace) -> Iterator[tuple[int, Ran]]:
 def _tell(seed: int, ran: Ran) -> None:
     """Print what came of a run."""
     faults = sum(ran.struck.values())
-    print(
-        f"seed {seed}: {ran.digest[:16]} {json.dumps(ran.counts)} {faults} faults, {ran.processor_seconds:.1f} s of a core"
-    )
+    counted = f"{json.dumps(ran.counts)} {faults} faults"
+    print(f"seed {seed}: {ran.digest[:16]} {counted}, {ran.processor_seconds:.1f} s of a core")
     if ran.broken:
         print(*(line[:SHOWN_CHARS] for line in ran.lines[-SHOWN_LINES:]), sep="\n")
         print(f"broken: {ran.broken}")

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from starlette.responses import StreamingResponse
 
@@ -145,6 +145,13 @@ class Request:
     """Of all."""
 
 
+class Process(Protocol):
+    """One of the host's processes."""
+
+    pipe: Pipe
+    is_dead: bool
+
+
 class Host:
     """All that the host keeps, whichever of its processes does the work."""
 
@@ -185,10 +192,10 @@ class Host:
     # --- a turn
 
     async def answer(
-        self, pipe: Pipe, request: Request, answer: Message, stop: asyncio.Event | None = None
+        self, process: Process, request: Request, answer: Message, stop: asyncio.Event | None = None
     ) -> None:
-        """Have a question answered, with all rounds of tools, and keep what came."""
-        turn = _Turn(self, pipe, request, answer)
+        """Have a question answered, with all rounds of tools, and keep what came, unless the process dies."""
+        turn = _Turn(self, process.pipe, request, answer)
         ended = "killed"
         try:
             ended = await turn.run()
@@ -196,6 +203,7 @@ class Host:
             ended = "stopped" if stop and stop.is_set() else "killed"
             raise
         finally:
+            ended = "killed" if process.is_dead else ended
             if ended != "killed":
                 answer.output = turn.output
             self._note(request, turn, ended)

@@ -43,8 +43,8 @@ Json = dict[str, Any]
 CANARY = re.compile(r"canary-([\w.-]+)-(\d+)")
 ORDERED = frozenset({"refusal", "recorded", "provider"})
 """The kinds of faults by which the stand-in answers with an error."""
-LOSING = frozenset({"database", "database_away", "kill"})
-"""Those by which what a model has thought may not be kept: its provider refuses the rest, and is asked without."""
+LOSING = ORDERED | {"database", "database_away", "kill"}
+"""Those by which what a model has thought is not kept or sent: its provider may refuse the rest, and is asked again."""
 UNSAID = ("incomplete=", "mute")
 """Orders that a program learns of by the answer's own form."""
 ENDLESS = ("fail=", "incomplete=", "mute", "hang", "first=200")
@@ -83,10 +83,14 @@ class World(Protocol):
     """What is judged."""
 
     upstream: Upstream
-    answers: Sequence[Shown]
-    """What users have seen, in its order."""
-    kills: Sequence[tuple[str, float]]
-    """The names of workers that were killed, and when, in true epoch seconds."""
+
+    @property
+    def answers(self) -> Sequence[Shown]:
+        """What users have seen, in its order."""
+
+    @property
+    def kills(self) -> Sequence[tuple[str, float]]:
+        """The names of workers that were killed, and when, in true epoch seconds."""
 
     @property
     def apps(self) -> Mapping[str, App]:
@@ -141,6 +145,8 @@ class Laws:
         self._struck: Counter[str] = Counter()
         self._chats: defaultdict[tuple[str, str], _Chat] = defaultdict(_Chat)
         self._users: set[str] = set()
+        self._thoughts_of: dict[str, str] = {}
+        """Whose a provider's items are, by their ids."""
         self._rows_of: Counter[str] = Counter()
         self._unbilled: dict[str, Json] = {}
         self._paid: dict[str, Json] = {}
@@ -189,14 +195,17 @@ class Laws:
     # --- requests
 
     def _of_requests(self, moment: Moment) -> Iterator[str]:
+        yield from (f"valid: the stand-in has failed: {each}" for each in self.world.upstream.failures)
         answered = [each for each in moment.exchanges if each.record and each.record.status == 200]
-        helped = {each.call for each in answered if each.call and _is_answer(each)}
+        elsewhere = {each.call for each in moment.exchanges if each.record and each.record.error == ELSEWHERE}
+        helped: set[Call | None] = {each.call for each in answered if each.call and _is_answer(each)}
+        helped |= {each.call for each in moment.exchanges if _kinds(each) & ORDERED}
         for exchange in moment.exchanges:
             if (record := exchange.record) is None:
                 continue
             self.judged["valid"] += 1
             self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0
-            is_lost = exchange.call in helped and LOSING & {*moment.struck}
+            is_lost = exchange.call in helped and (LOSING & {*moment.struck} or exchange.call in elsewhere)
             is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record) or is_lost
             if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
@@ -218,6 +227,13 @@ class Laws:
         self._users.add(call.user_id)
         if others := sorted(whose & self._users - {call.user_id}):
             yield f"own: a request of {call.user_id} has words of {', '.join(others)}"
+        items = exchange.record.body.get("input") if exchange.record.body else None
+        for item in items if isinstance(items, list) else ():
+            if (owner := self._thoughts_of.get(item.get("id", ""), call.user_id)) != call.user_id:
+                yield f"own: a request of {call.user_id} has a thought of {owner}"
+        for item in exchange.record.output:
+            if item["type"] == "reasoning":
+                self._thoughts_of[item["id"]] = call.user_id
 
     # --- answers
 
@@ -273,7 +289,7 @@ class Laws:
         missing = [word for word in words if word not in known]
         if missing and not (chat.is_told or shown.error):
             yield f"cut: {shown.call} was sent without {missing[:3]}, and nothing was said ({shown.lines})"
-        if shown.expects:
+        if shown.expects and self.world.host.valves.get("RECALL", True):
             self.judged["recall"] += 1
             if shown.ended == "whole" and not shown.error and shown.expects not in raw:
                 yield f"recall: {shown.call} was sent without {shown.expects}"
@@ -428,7 +444,6 @@ def _marked(text: str) -> set[str]:
 
 def _caches(owner: object) -> Iterator[tuple[str, ContentCache[Any]]]:
     """The caches of something, by their names."""
-    names = getattr(owner, "__dict__", None) or getattr(type(owner), "__slots__", ())
-    for name in names:
+    for name in (*getattr(owner, "__dict__", ()), *getattr(type(owner), "__slots__", ())):
         if isinstance(cache := getattr(owner, name, None), ContentCache):
             yield name, cache

@@ -101,6 +101,8 @@ class Upstream:
         self.app = create_app(self.service)
         self.exchanges: list[Exchange] = []
         """Those that were not judged yet."""
+        self.failures: list[str] = []
+        """What the stand-in itself has failed by: the world is wrong."""
         self.requests = 0
         """How many there were in all."""
         self._rates: dict[str, dict[str, Decimal]] = {}
@@ -281,7 +283,7 @@ class Answer(httpx.AsyncByteStream):
 
     def _end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
-            raise error  # the stand-in itself has failed
+            self.transport.upstream.failures.append(repr(error))
         if not (self._is_complete or self._is_mute):
             self._break(httpx.RemoteProtocolError("The server has closed the connection."))
 

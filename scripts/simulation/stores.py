@@ -57,7 +57,7 @@ class Stores(Protocol):
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """What a statement of SQLite finds, whatever the workers' connections do."""
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Leave nothing open."""
 
 
@@ -70,10 +70,13 @@ class InProcess:
         self._path, self._clock, self._hook = folder / "rows.db", clock, hook
         self._redis = RedisServer(faults, clock, chance)
         self._sql: sqlite3.Connection | None = None
+        self._drivers: list[Driver] = []
 
     def of(self, worker: str) -> Store:
         """A worker's, from its start on."""
         driver, redis = Driver(self._path, worker, self._clock, self._hook), self._redis.client(worker)
+
+        self._drivers.append(driver)
 
         def kill() -> None:
             driver.kill()
@@ -86,8 +89,10 @@ class InProcess:
         self._sql = self._sql or sqlite3.connect(self._path)
         return self._sql.execute(statement, values).fetchall()
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Leave nothing open."""
+        for driver in self._drivers:
+            driver.kill()
         if self._sql:
             self._sql.close()
 
@@ -195,12 +200,9 @@ class OnServers:
     def _number(self, table: str, name: object) -> int:
         return self._numbers.setdefault((table, name), len(self._numbers) + 1)
 
-    def close(self) -> None:
-        """Leave nothing open."""
-        self._sql.close()
-
     async def aclose(self) -> None:
         """Close what workers have left open."""
+        self._sql.close()
         for database in self._databases:
             with suppress(Exception):
                 await database._engine.dispose()  # noqa: SLF001 - its owner

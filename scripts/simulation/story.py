@@ -41,6 +41,7 @@ SETTINGS: tuple[Json, ...] = (
     {"CACHE_TTL": "1h"},
     {"RECALL": False},
     {"SUMMARY_TURN_TRIGGER": 6},
+    {"SPENDING_LIMITS": "user: 500/day 5000/month; all: 20000/month"},
 )
 """What the administrator may choose, beside what a world has anyway."""
 

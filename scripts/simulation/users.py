@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.ports import FileContent
-from scripts.standin import catalogue
+from scripts.faults.audit import MARKER
 from scripts.standin.drawing import draw as draw_picture
 
 from .host import Chat, Message, Request
@@ -36,6 +37,8 @@ MODELS = (
     ),
     *("deepseek/deepseek-v3.2", "anthropic/claude-opus-4.8", "x-ai/grok-4.1-fast", "standin/hours"),
 )
+CODE = re.compile(r"The code of (keeper\d+) is (\d+)\.")
+"""What each message says that no other does."""
 SILENT = frozenset({"delete", "prompt", "valves", "rewrite"})
 """Acts in which nothing is asked."""
 WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "valves"})
@@ -70,6 +73,8 @@ ACTS = {
     "prompt": 0.5,
     "valves": 0.5,
     "leave": 1,
+    "remember": 3,
+    "paste": 1,
 }
 """How often each is done."""
 USER_VALVES: tuple[Json, ...] = (
@@ -107,17 +112,14 @@ def draw(chance: Random, drawn: Drawn) -> Json:
     step["chat"] = chance.choices((-1, chance.getrandbits(16), None), (72, 16, 12))[0]
     _, least, most = chance.choices(_LENGTHS, [share for share, *_ in _LENGTHS])[0]
     step["words"], step["number"] = chance.randrange(least, most), chance.getrandbits(32)
-    step["orders"] = _orders(chance, act, step["model"])
+    step["orders"] = _orders(chance, act)
     drawn.messages += act not in SILENT
     return step
 
 
-def _orders(chance: Random, act: str, model: str) -> str:
+def _orders(chance: Random, act: str) -> str:
     """What the provider is to answer with, as directives of the stand-in."""
     said = [f"deltas={chance.choice((1, 3, 8, 20))}"]
-    if chance.random() < 0.5 and catalogue.BY_ID[model].thinking is not None:
-        kinds = ("raw",) if catalogue.BY_ID[model].family == "raw" else ("encrypted", "summary")
-        said.append(f"reasoning={chance.choice(kinds)}")
     if act == "tools" or (act in {"again", "edit"} and chance.random() < 0.3):
         sizes = (30, 400, 3_000, 3_500, 12_000, 40_000)
         arguments = json.dumps(
@@ -138,7 +140,14 @@ def text_of(world: World, step: Json) -> str:
     user.words += 1
     begin = chance.randrange(len(_WORDS))
     said = [_WORDS[(begin + at * (1 + at // 40)) % len(_WORDS)] for at in range(step["words"])]
+    half = len(said) // 2
+    said[half:half] = [f"The code of keeper{step['number'] % 10**7} is {step['number']}."]
     return f"canary-{user.id}-{user.words} {' '.join(said)} {step['orders']}"
+
+
+def marks_of(output: list[Json]) -> list[str]:
+    """The names of stored items in an answer."""
+    return [name for found in MARKER.findall(json.dumps(output)) for name in found if name]
 
 
 class Acts:
@@ -171,11 +180,13 @@ class Acts:
             return max(chats, key=lambda chat: chat.touched)
         return chats[int(at) % len(chats)]
 
-    async def _answer(self, chat: Chat, question: Message, model: str = "", **options: Any) -> None:
+    async def _answer(
+        self, chat: Chat, question: Message, model: str = "", *, expects: str = "", **options: Any
+    ) -> None:
         model = model or self.step["model"]
         answer = chat.add(self.host.new_message("assistant", question.id, model=model))
-        request = Request(chat, question, model, chat.tools, valves=dict(self.user.valves))
-        await self.host.answer(self.worker.pipe, request, answer, **options)
+        request = Request(chat, question, model, chat.tools, valves=dict(self.user.valves), expects=expects)
+        await self.host.answer(self.worker, request, answer, **options)
 
     def _question(self, chat: Chat, text: str, parent: str | None, files: tuple[str, ...] = ()) -> Message:
         return chat.add(self.host.new_message("user", parent, text, files=files))
@@ -188,6 +199,28 @@ class Acts:
         await self._answer(chat, question, **options)
         if is_new and self.step["number"] % 3 == 0:
             await self.host.task(self.worker.pipe, chat, self.step["model"])
+
+    async def remember(self) -> None:
+        """Ask for what an earlier message of the chat says."""
+        told = [found for message in self.chat.questions if (found := CODE.search(message.text))]
+        if not told:
+            return await self.ask()
+        keeper, code = told[self.step["number"] % len(told)].groups()
+        text = f"canary-{self.user.id}-0 What is the code of {keeper}? {self.step['orders']}"
+        return await self.ask(text=text, expects=code)
+
+    async def paste(self) -> None:
+        """Write what marks another user's answer into one's own, and go on."""
+        others = [chat for chat in self.host.chats.values() if chat.user_id != self.user.id]
+        marks = sorted(
+            {mark for chat in others for answer in chat.answers for mark in marks_of(answer.output)}
+        )
+        texts = [item for answer in self.chat.answers for item in answer.output if item["type"] == "message"]
+        if marks and texts:
+            part = texts[self.step["number"] % len(texts)]["content"][0]
+            part["text"] = f"[{marks[self.step['number'] % len(marks)]}]: #\n{part['text']}"
+            self.chat.sent = ()
+        await self.ask()
 
     async def tools(self) -> None:
         """The same with tools, which the chat then has."""
@@ -301,7 +334,7 @@ class Acts:
             return await self.ask()
         answer = chat.answers[-1]
         request = Request(chat, chat.messages[answer.parent or ""], answer.model, continues=answer)
-        return await self.host.answer(self.worker.pipe, request, answer)
+        return await self.host.answer(self.worker, request, answer)
 
     async def rewrite(self) -> None:
         """Change the text of an answer by hand."""

@@ -86,7 +86,7 @@ class Worker:
 
 
 class World:
-    """All of it; a context."""
+    """All of it."""
 
     def __init__(
         self,
@@ -133,9 +133,8 @@ class World:
         return stores
 
     def _new_worker(self, name: str) -> Worker:
-        worker = Worker(
-            name, Pipe(lambda: self._build(worker)), self.stores.of(name), self.upstream.transport(name)
-        )
+        transport = self.upstream.transport(name)
+        worker = Worker(name, Pipe(lambda: self._build(worker)), self.stores.of(name), transport)
         return worker
 
     def _build(self, worker: Worker) -> App:
@@ -184,12 +183,13 @@ class World:
         if not self.keeps_all and len(self.lines) > 2 * KEPT_LINES:
             del self.lines[:-KEPT_LINES]
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """End all that still runs; the catalogue is as it was."""
         self.upstream.close()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
-        self.stores.close()
+        await asyncio.sleep(0)
+        await self.stores.aclose()
         self._folder.cleanup()
 
     # --- how it goes on
@@ -357,8 +357,7 @@ async def _run(story: Json, **options: Any) -> Ran:
         except BrokenError as error:
             broken = error
         finally:
-            world.close()
-            await asyncio.sleep(0)
+            await world.aclose()
     counts = {**world.counts, "kills": len(world.kills), "days": int(world.loop.time() / 86_400)}
     struck = dict(world.faults.struck)
     return Ran(world.digest.hexdigest(), counts, struck, broken, tuple(world.lines), process_time() - begun)

@@ -41,7 +41,9 @@ class World:
     def __init__(self) -> None:
         service = SimpleNamespace(bills=dict[str, Json]())
         faults = SimpleNamespace(struck=Counter[str]())
-        self.upstream: Any = SimpleNamespace(exchanges=list[Exchange](), service=service, faults=faults)
+        self.upstream: Any = SimpleNamespace(
+            exchanges=list[Exchange](), service=service, faults=faults, failures=list[str]()
+        )
         self.answers: list[Shown] = []
         self.kills: list[tuple[str, float]] = []
         self.apps: dict[str, Any] = {}
@@ -139,6 +141,15 @@ def another(world: World) -> None:
     world.record.raw += b" canary-eve-1"
 
 
+def thought(world: World) -> None:
+    """What Eve's model has thought is in Ada's next request."""
+    world.last.call = Call("eve", "chat-9", "message-9")
+    world.record.raw, world.record.output = b"", [{"type": "reasoning", "id": "rs_1"}]
+    world.show(call=world.last.call, output="[]", messages=())
+    world.asked([QUESTION], before=({"type": "reasoning", "id": "rs_1", "summary": []},))
+    world.host.users["eve"] = world.host.users["ada"]
+
+
 def of_worker(**sizes: Any) -> Callable[[World], None]:
     """A worker that counts so much."""
     budget = {"held_bytes": 0, "used_bytes": 0, "limit_bytes": 10} | sizes
@@ -159,8 +170,8 @@ def also(*changes: Callable[[World], Any]) -> Callable[[World], None]:
     return change
 
 
-def sql(statement: str) -> Callable[[World], None]:
-    return lambda world: world.rows.execute(statement) and None
+def sql(statement: str) -> Callable[[World], Any]:
+    return lambda world: world.rows.execute(statement)
 
 
 BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
@@ -169,6 +180,7 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that was ordered, and told": (also(ordered, lambda world: world.show(error="Refused.")), ""),
     "one that was ordered, and not told": (ordered, "failure"),
     "a field that is ignored": (lambda world: world.record.warnings.append("unknown key"), "valid"),
+    "a stand-in that fails": (lambda world: world.upstream.failures.append("KeyError"), "valid"),
     "an error without a fault": (lambda world: world.show(error="Broken."), "failure"),
     "an answer that is cut off": (cut_off, "failure"),
     "one that says so": (also(cut_off, lambda world: world.show(error="Lost.")), ""),
@@ -181,6 +193,7 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         "",
     ),
     "a word of another": (another, "own"),
+    "a thought of another": (thought, "own"),
     "a chat that goes on": (goes_on, ""),
     "another beginning": (lambda world: goes_on(world, system=" Changed."), "prefix"),
     "one whose row says why": (

@@ -454,3 +454,30 @@ def test_words_alone_are_left_of_earlier_turns() -> None:
         {"type": "message", "role": "user", "content": [image, text]},
         items[8],
     ]
+
+
+def test_calls_can_be_told_in_words() -> None:
+    """What the current turn's calls have returned is said by the user, with its pictures; the rest of it stays."""
+    picture = {"type": "input_image", "image_url": "data:,"}
+    text = {"type": "input_text", "text": "b"}
+    items: list[Any] = [
+        {"type": "message", "role": "user", "content": [picture, text]},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        message("I look."),
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a": 1}'},
+        {"type": "function_call", "call_id": "d", "name": "g", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "d", "output": [text, picture]},
+        {"type": "function_call_output", "call_id": "c", "output": "4 boats"},
+    ]
+
+    def told(call: str, *parts: Json) -> Json:
+        said = {"type": "input_text", "text": f"[{call} returned:]"}
+        return {"type": "message", "role": "user", "content": [said, *parts]}
+
+    boats = {"type": "input_text", "text": "4 boats"}
+    assert in_words(items, 0, tells_calls=True) == [
+        items[0],
+        items[2],
+        told("g({})", text, picture),
+        told('f({"a": 1})', boats),
+    ]
