@@ -131,26 +131,28 @@ def _writable(value: Any) -> None:
 
 
 @cache
-def _fields() -> frozenset[str]:
-    """The names of all fields of items and their parts that the service knows."""
-    schemas = [
-        model.model_json_schema() for models in sdk_schema._input_classes().values() for model in models
-    ]
-    parts = [part for schema in schemas for part in (schema, *schema.get("$defs", {}).values())]
-    return frozenset(name for part in parts for name in part.get("properties", ()))
+def _fields(kind: str = "") -> frozenset[str]:
+    """The names of the fields that the service knows, of items of this type, or of all items and their parts."""
+    classes = sdk_schema._input_classes()
+    models = classes.get(kind, ()) if kind else [model for each in classes.values() for model in each]
+    schemas = [model.model_json_schema() for model in models]
+    parts = [] if kind else [part for schema in schemas for part in schema.get("$defs", {}).values()]
+    return frozenset(name for part in (*schemas, *parts) for name in part.get("properties", ()))
 
 
-def _known(value: Any) -> Any:
+def _known(value: Any, kind: str = "") -> Any:
     """A value without fields that nobody knows, and formats of reasoning: what a provider adds goes back as it came."""
     if isinstance(value, dict):
-        return {name: _known(each) for name, each in value.items() if name in _fields() - {"format"}}
+        return {name: _known(each) for name, each in value.items() if name in _fields(kind) - {"format"}}
     return [_known(each) for each in value] if isinstance(value, list) else value
 
 
 def _check_input(items: Any) -> None:
     """What is sent is valid for the strict stand-in, and JSON that everybody reads."""
     _writable(items)
-    validate.check({"model": OPENAI, "input": name_references(_known(items))})
+    validate.check(
+        {"model": OPENAI, "input": name_references([_known(each, each["type"]) for each in items])}
+    )
 
 
 # --- OpenRouter: streams, failures, the catalogue -------------------------------------------------------------
