@@ -43,7 +43,7 @@ from open_webui_openrouter_pipe.responses.reducer import Reducer
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.store.table import SqlRows
-from scripts.benchmarks._chats import Chat, message, plain_chat
+from scripts.benchmarks._chats import answer, message
 from scripts.harness.database import open_database
 from scripts.harness.page import PipeInProcess
 from scripts.standin.catalogue import MODELS
@@ -60,6 +60,7 @@ SETTINGS: Final = ContextSettings(recall_tool=True)
 QUESTION: Final = "What did the keeper of the lighthouse write about the storm of that night? " * 40
 ANSWER: Final = "He wrote that the light had gone out twice, and that nobody had seen it from the sea. " * 75
 """With the question and what is kept of the reasoning 10 KB a turn: 2,000 turns are a chat of 20 MB."""
+TURN_TOKENS: Final = 2_200
 _REASONING: Final = {"type": "reasoning", "summary": [], "encrypted_content": "gAAAAABo" * 64}
 _KEPT_AT_ONCE: Final = 50
 _BASE: Final = "https://example.org/api/v1"
@@ -152,17 +153,17 @@ async def turn(turns: int, stage: Stages) -> None:
                 assert "response.completed" in str(shown), shown
 
 
-_WINDOW_CHATS: Final[dict[int, Chat]] = {}
-
-
 async def window(tokens: int, stage: Stages) -> None:
     """A plain chat that fits into a window of this size, and one of twice its size."""
     for name, size in (("fits", tokens * 6 // 10), ("is twice as large", tokens * 2)):
-        turns = size // 1_800
-        found = _WINDOW_CHATS.get(turns) or _WINDOW_CHATS.setdefault(turns, plain_chat(turns))
-        items, turn_of_item = found.all_items()
-        asked = [*items, message("user", "Why?")], [*turn_of_item, turns]
-        conversation = build_conversation(*asked, instructions=[message("system", found.system)])
+        turns = size // TURN_TOKENS
+        items = [
+            item
+            for turn in range(turns)
+            for item in (message("user", f"{turn}. {QUESTION}"), answer(f"m{turn}", f"{turn}. {ANSWER}"))
+        ]
+        asked = [*items, message("user", "Why?")], [at // 2 for at in range(len(items) + 1)]
+        conversation = build_conversation(*asked, instructions=[message("system", QUESTION)])
         counter, caches = TokenCounter(ContentCache()), PlanCaches()
         terms: dict[str, Any] = {"model": ModelTerms(MODEL, tokens, prices=CachePrices(0.1, 1.25))}
         terms |= {"counter": counter, "caches": caches}
