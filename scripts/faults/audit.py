@@ -21,7 +21,7 @@ CENT = 0.005
 """Dollars by which a row may differ from its bill; more exactly, none does by more than `MOST_ROUNDING`."""
 MOST_ROUNDING = 1e-6
 ULID = "[0-9A-HJKMNP-TV-Z]{20}"
-MARKER = re.compile(rf'\[({ULID})\]: #|"openrouter_pipe\.artifact", "id": "({ULID})"|"call_({ULID})')
+MARKER = re.compile(rf'\[({ULID})\]: #|"openrouter_pipe\.artifact", "id": "({ULID})"|"call_({ULID})["_]')
 """In a text, beside reasoning, and in the id of a call; as JSON has them."""
 ROWS = """SELECT id, generation, estimated, cost, provider_cost, user_id, chat_id, model, purpose, created
     FROM openrouter_pipe_audit WHERE purpose <> 'failure' AND NOT rejected"""
