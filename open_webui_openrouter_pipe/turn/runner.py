@@ -433,19 +433,18 @@ class TurnRunner:
         how: Sending,
         report: Callable[[], Awaitable[None]] | None = None,
     ) -> Answer:
-        items = plan.items
         compose = partial(
             self.ports.requests.build,
-            items,
+            plan.items,
             plan.marks,
             omitted_tools=plan.absent_tools,
             thinks=how.thinks,
             spent=self.spending.spent_dollars,
         )
-        request = await apart(items, compose, found=item_digest)
+        request = await apart(plan.items, compose, found=item_digest)
         if how.in_words:
             tell = partial(in_words, tells_calls=how.in_words == "calls")
-            said = await apart(items, partial(tell, request.body["input"], plan.marks.current))
+            said = await apart(plan.items, partial(tell, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
         tools = self.tools and self.tools.after(len(conversation.turns[-1].rounds))

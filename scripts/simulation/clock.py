@@ -18,8 +18,10 @@ from datetime import datetime, tzinfo
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from starlette import responses
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
     from concurrent.futures import Executor
 
 START_SECONDS = 1_767_225_600
@@ -163,6 +165,7 @@ def installed(clock: Clock, chance: Chance) -> Iterator[None]:
     names = {"time": clock.now, "time_ns": clock.nanoseconds, "monotonic": loop_time}
     by_value = {getattr(time, name): value for name, value in names.items()} | {datetime: Now}
     replaced = [*_replaced(time, names), *_replaced(os, {"urandom": chance.bytes})]
+    replaced += _replaced(responses, {"iterate_in_threadpool": _iterate})
     replaced += _replaced(random, {"_urandom": chance.bytes})
     for name, module in list(sys.modules.items()):
         if name.startswith(PATCHED):
@@ -173,6 +176,12 @@ def installed(clock: Clock, chance: Chance) -> Iterator[None]:
     finally:
         for module, name, value in reversed(replaced):
             setattr(module, name, value)
+
+
+async def _iterate(values: Iterable[Any]) -> AsyncGenerator[Any]:
+    """The parts of a response, without a thread."""
+    for value in values:
+        yield value
 
 
 def _is_key(value: object, names: Mapping[Any, object]) -> bool:

@@ -64,7 +64,8 @@ ELSEWHERE = "Provider returned error"
 """What Gemini's other provider says of thoughts, and no more: nobody can know which one will serve a request."""
 RETENTION, KEPT = "PERSIST_REASONING_TOKENS", "conversation"
 """A valve, and with which value thoughts stay in a chat's requests."""
-TOO_LONG = "maximum context length"
+TOO_LONG, COMPRESSED = "maximum context length", "context-compression removed"
+"""What OpenRouter says and does of a chat that is not to be shortened here."""
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
@@ -209,7 +210,8 @@ class Laws:
             is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record) or is_lost
             if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
-            yield from (f"valid: {warning}" for warning in record.warnings)
+            is_whole = self.world.host.valves.get("CONTEXT_STRATEGY") == "off"
+            yield from (f"valid: {each}" for each in record.warnings if not (is_whole and COMPRESSED in each))
             if exchange.call:
                 yield from self._of_words(exchange, exchange.call)
 

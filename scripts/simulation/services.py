@@ -340,7 +340,7 @@ class Answer(httpx.AsyncByteStream):
 
 async def _served(work: Any) -> None:
     """Answer; a client that is gone is no failure of the server's."""
-    with suppress(ClientDisconnect):
+    with suppress(ClientDisconnect, OSError):
         await work
 
 

@@ -141,6 +141,19 @@ def test_a_refusal_strikes_as_often_as_it_says_after_those_that_it_skips() -> No
     within(work)
 
 
+def test_a_refusal_may_be_cut_too() -> None:
+    """The stand-in takes it as it takes any client that is gone."""
+
+    async def work(small: Small) -> None:
+        small.faults.arm({"kind": "cut", "how": "reset", "after_bytes": 0, "noise": ""})
+        small.faults.arm({"kind": "refusal", "orders": "error=429"})
+        with pytest.raises(httpx.ReadError):
+            await small.ask()
+        assert small.upstream.failures == []
+
+    within(work)
+
+
 def test_every_recorded_refusal_can_strike() -> None:
     """With its own status, or within a stream."""
 
