@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from scripts.environment import VOCABULARIES
-from scripts.harness.clock import SKIPPING
 from scripts.harness.servers import missing_server_programs
+from tests.support.clock import SKIPPING
 from tests.support.sizes import is_thorough
 
 if TYPE_CHECKING:

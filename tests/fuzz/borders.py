@@ -42,7 +42,7 @@ from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.host.documents import without_excerpts
 from open_webui_openrouter_pipe.host.model_rows import model_fields
 from open_webui_openrouter_pipe.host.native import NativeWriter
-from open_webui_openrouter_pipe.maintenance import commands, releases
+from open_webui_openrouter_pipe.maintenance import commands, updates
 from open_webui_openrouter_pipe.media.choice import name_references
 from open_webui_openrouter_pipe.media.download import _file_name, read_address
 from open_webui_openrouter_pipe.media.kinds import is_binary, is_damaged, media_type_of
@@ -591,7 +591,7 @@ _PUBLIC: Final = b64encode(_SIGNER.public_key().public_bytes(Encoding.Raw, Publi
 
 def _release() -> dict[str, Any]:
     digest = {"openrouter.py": "ab" * 32}
-    signature = b64encode(_SIGNER.sign(releases.signed_text("1.2.0", "new", digest))).decode()
+    signature = b64encode(_SIGNER.sign(updates.signed_text("1.2.0", "new", digest))).decode()
     files = {name: {"bytes": 9, "sha256": each} for name, each in digest.items()}
     return {"version": "1.2.0", "changelog": "new", "files": files, "signature": signature}
 
@@ -600,8 +600,8 @@ def release(dice: Random) -> None:
     """What passes for a signed release says what was signed."""
     given = json.dumps(mutation.value(dice, _release()))
     with suppress(UpdateRefused):
-        read = releases.read_release(mutation.text(dice, given) if dice.random() < 0.5 else given)
-        releases.check_signature(read, _PUBLIC)
+        read = updates.read_release(mutation.text(dice, given) if dice.random() < 0.5 else given)
+        updates.check_signature(read, _PUBLIC)
         digests = {name: each.digest for name, each in read.files.items()}
         assert (read.version, read.changelog, digests) == ("1.2.0", "new", {"openrouter.py": "ab" * 32})
 
