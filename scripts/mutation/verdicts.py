@@ -73,9 +73,12 @@ class Verdicts:
 
     @functools.cache  # noqa: B019 - there is one for each run
     def digest(self, path: str) -> str:
-        """Names what stands in a file, or in a folder of tests; empty if there is none."""
+        """Names what stands in a file, of tests with the tables beside it, or in a folder; empty if there is none."""
         target = self._root / path
-        files = [target] if target.is_file() else sorted(target.glob("*" if path == "tests" else "**/*"))
+        if target.is_file():
+            files = [target, *(sorted(target.parent.glob("*.txt")) if path.startswith("tests/") else ())]
+        else:
+            files = sorted(target.glob("*" if path == "tests" else "**/*"))
         found = hashlib.sha256()
         for file in files:
             if file.is_file() and file.suffix != ".pyc":

@@ -94,7 +94,7 @@ def test_a_verdict_holds_until_its_module_or_its_tests_change(tmp_path: Path) ->
     first.note(Verdict(killed.key, source, by, test))
     first.note(Verdict(alive.key, source, tried=digests))
     assert (verdicts().known(killed).by, verdicts().known(alive).tried) == (by, digests)
-    (tmp_path / "tests/a/test_a.py").write_text("# other", "utf-8")
+    (tmp_path / "tests/a/cases.txt").write_text("of a test", "utf-8")
     assert (verdicts().known(killed).by, verdicts().hint(killed)) == ("", by)
     assert verdicts().known(alive).tried.keys() == {"tests/b"}
     (tmp_path / "p/a.py").write_text("x = 1  # other\n", "utf-8")
