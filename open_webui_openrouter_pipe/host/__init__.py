@@ -8,10 +8,10 @@
     files        the host's file storage
     documents    which files are attached to which messages, and the host's excerpts of them removed
     model_rows   the rows of the offered models: what they say, who may use them, their icons
-    platform     what the host shares: database, Redis, secret, cache folder, functions and their code, valves, titles
+    platform     what the host shares: database, Redis, secret, cache folder, functions and their code, a user's valves
     lookups      what the host's tables say of users, groups and chats
     switches     what an administrator may have installed beside the message field, and which models have it
-    wording      in which language a user reads lines, questions on the page, the instructions of a spoken answer
+    wording      how a user reads lines: in which language, questions on the page, spoken answers, titles of chats
 
 Decides nothing about the content of an answer.
 """

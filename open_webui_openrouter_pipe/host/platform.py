@@ -1,10 +1,10 @@
-"""What Open WebUI itself runs on and shares: database, Redis, secret key, data folder, functions, valves, titles.
+"""What Open WebUI itself runs on and shares: database, Redis, secret key, data folder, functions, users' valves.
 
 All of it stays the host's: nothing here is closed. The host's Redis (a plain one, behind Sentinel, or a cluster) is
 connected when it is first used. Everything is imported when it is asked for. Where the host has no secret key, one of
 our own is in its data folder.
 Source: `internal/db.py`, `utils/redis.py` and `env.py` of Open WebUI 0.12; for the code of functions
-`update_function_by_id` in its `routers/functions.py`; for titles `background_tasks_handler` in `utils/middleware.py`.
+`update_function_by_id` in its `routers/functions.py`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,9 @@ from redis.exceptions import RedisError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ..conversation.masking import Secret
-from ..conversation.slash import read_command
 from ..errors import UpdateRefused
-from ..responses.values import as_object, as_text
-from .wording import EventEmitter
+from ..responses.values import as_object
 
-_TITLE_CHARACTERS: Final = 100
-"""As many of a message as the host makes a title of."""
 SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
 _OUR_PART: Final = "openrouter_pipe"
 
@@ -222,43 +218,3 @@ class HostFunctionCode:
             await update_function_by_id(self._request, function_id, form, user=user, db=None)
         except Exception as error:  # the host raises what the code raised, as a text or as it is
             raise UpdateRefused(str(getattr(error, "detail", "") or error)) from error
-
-
-async def name_chat(
-    request: Any, metadata: Mapping[str, Any], user: Mapping[str, Any], emit: EventEmitter
-) -> None:
-    """Have the chat named by the message that is being answered, if a command is its title; never raises.
-
-    The page has Open WebUI make title and tags of a chat's first message alone, so that a chat that begins with one is
-    called "/context".
-    The arguments are those of the pipe. Where the host makes no title, the message's beginning becomes it.
-    """
-    chat_id, asked = as_text(metadata.get("chat_id")), as_object(metadata.get("user_message"))
-    shown = as_object(as_object(user.get("settings")).get("ui"))
-    tasks = {
-        "title_generation": as_object(shown.get("title")).get("auto", True),
-        "tags_generation": shown.get("autoTags", True),
-    }
-    try:
-        from open_webui.models.chats import Chats
-        from open_webui.models.users import Users
-        from open_webui.utils.middleware import background_tasks_handler
-
-        if not read_command(await Chats.get_chat_title_by_id(chat_id) or ""):
-            return
-        await background_tasks_handler(
-            {
-                "request": request,
-                "form_data": {},
-                "user": await Users.get_user_by_id(user["id"]),
-                "metadata": dict(metadata),
-                "tasks": tasks,
-                "event_emitter": emit,
-            }
-        )
-        title = " ".join(as_text(asked.get("content")).split())[:_TITLE_CHARACTERS]
-        if title and read_command(await Chats.get_chat_title_by_id(chat_id) or ""):
-            await Chats.update_chat_title_by_id(chat_id, title)
-            await emit({"type": "chat:title", "data": title})
-    except Exception as error:  # noqa: BLE001 - the host may raise anything, and a title is not worth an answer
-        _log.warning("a chat was not named: %r", error)
