@@ -135,7 +135,10 @@ def _misplaced(
 ) -> list[str]:
     """What is lost, doubled or exchanged of a chat in the requests for its answers."""
     whole = {
-        digest(request["written"]) for found in answers.values() for request in found if request["is_whole"]
+        digest(request["written"])
+        for found in answers.values()
+        for request in found
+        if request["is_whole"] and request["written"]
     }
     before = {each.question: digest(each.before) for each in stored if each.before is not None}
     wrong = list[str]()

@@ -107,6 +107,13 @@ TASK = request([("question", 1)], "A title", kind="task")
             {"log": [LOG[0], request([*REPLAYED[:2], *REPLAYED[1:]], SECOND)]},
             "question 2 was sent with other answers before 2",
         ),
+        (
+            {
+                "log": [request([("question", 1)], ""), request([REPLAYED[0], REPLAYED[2]], SECOND)],
+                "stored": [Stored(1, ""), Stored(2, SECOND, ""), KEPT[2]],
+            },
+            "",
+        ),
         ({"log": [LOG[0], request(REPLAYED, SECOND, tags=[1, 2, 3])]}, "a request has words of several"),
         ({"log": [LOG[0], request(REPLAYED, SECOND, user="c")]}, "ada is named ['a', 'c']"),
         ({"log": [*LOG, request([("question", 3)], FIRST)]}, "a names several users"),
@@ -242,10 +249,10 @@ def test_a_slope_is_that_of_the_second_half() -> None:
     [
         (MEMORY, 100.0, 155.0, True),
         (MEMORY, 100.0, 145.0, False),
-        (TASKS, 40.0, 61.0, True),
-        (TASKS, 40.0, 60.0, False),
-        (DESCRIPTORS, 40.0, 61.0, True),
-        (DESCRIPTORS, 40.0, 60.0, False),
+        (TASKS, 40.0, 51.0, True),
+        (TASKS, 40.0, 50.0, False),
+        (DESCRIPTORS, 40.0, 101.0, True),
+        (DESCRIPTORS, 40.0, 100.0, False),
     ],
 )
 def test_what_a_worker_does_not_give_back_is_found(
