@@ -78,7 +78,11 @@ def test_each_line_of_a_file_has_a_name_and_a_text() -> None:
 def test_nobody_reads_of_a_pipe() -> None:
     """A word of Open WebUI's inside, and a vulgar or an odd one in some languages: neither lines, nor valves."""
     files = sorted((PACKAGE / "words").glob("*.txt"))
-    said = [path.name for path in files if re.search(r"\bpipes?\b", path.read_text("utf-8"), re.IGNORECASE)]
+    said = [
+        path.name
+        for path in files
+        if re.search(r"\bpipes?\b|パイプ|管道", path.read_text("utf-8"), re.IGNORECASE)
+    ]
     assert (said, len(files)) == ([], len(LANGUAGES) + 1)
     reports = [
         text
