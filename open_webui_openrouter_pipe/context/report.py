@@ -347,6 +347,8 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
             where, cause, price = break_cells(each, say)
             lines.append(f"- {where}: {cause}" + (f" ({price})" if each.cost else ""))
         yield "\n".join(lines)
+    if report.summaries:
+        yield f"**{say('context_part_summaries')}**"
     for summary in report.summaries:
         turns = {"first": summary.first_turn, "last": summary.last_turn}
         if not summary.text:
