@@ -36,7 +36,7 @@ from open_webui_openrouter_pipe.history.parts import take_images
 from open_webui_openrouter_pipe.history.reading import erase_commands, find_commands, read_history
 from open_webui_openrouter_pipe.history.steady import steady_prompt
 from open_webui_openrouter_pipe.host.tagged_code import find_code
-from open_webui_openrouter_pipe.maintenance.removal import clean_text
+from open_webui_openrouter_pipe.maintenance.removal import cleaned_text
 from open_webui_openrouter_pipe.media.download import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.money.prefix import digests_of
@@ -135,7 +135,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "read_address": lambda text: read_address(f"https://{text}"),
     "take_images of one": lambda text: take_images(f"![x](data:image/png;base64,{text}"),
     "find_code": lambda text: find_code(f"<code_interpreter>{text}"),
-    "clean_text": lambda text: clean_text(text, {text[1:21]}),
+    "cleaned_text": lambda text: cleaned_text(text, {text[1:21]}),
     "LookUp.answer to a query": lambda text: _look_up(text, query=text),
     "LookUp.answer to a reference": lambda text: _look_up("short", reference=text),
     "LookUp.answer to a turn": lambda text: _look_up(text, turn=1),

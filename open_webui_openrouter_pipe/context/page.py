@@ -85,7 +85,7 @@ def _turns(turns: Sequence[ReportedTurn], say: Say) -> str:
     """Draw the turns as a table; of a long chat the earlier ones as another that is to be opened."""
     title = say("context_page_turns")
     if not turns:
-        return f"<h2>{title}</h2>" + paragraph(say("context_page_no_breaks"), "muted")
+        return f"<h2>{title}</h2>" + paragraph(say("context_page_nothing"), "muted")
     earlier, newest = turns[:-_NEWEST_TURNS], turns[-_NEWEST_TURNS:]
     opened = ""
     if earlier:
@@ -115,7 +115,7 @@ def _breaks(breaks: Sequence[ReportedBreak], say: Say) -> str:
         price = price or f"<small>{say('context_page_uncounted')}</small>"
         rows.append(f'<tr><th scope="row">{cause}<td>{where}<td>{announced}<td>{price}')
     drawn = table("breaks", title, map(say, _BREAK_COLUMNS), rows)
-    return f"<h2>{title}</h2>" + (drawn if rows else paragraph(say("context_page_no_breaks"), "muted"))
+    return f"<h2>{title}</h2>" + (drawn if rows else paragraph(say("context_page_nothing"), "muted"))
 
 
 def _summary(summary: ReportedSummary, say: Say) -> str:

@@ -157,9 +157,10 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
     trigger_tokens = settings.prune_trigger_ratio * plan.limit_tokens
     if settings.context_strategy == "summarize":
         trigger_tokens = min(trigger_tokens, settings.summary_trigger_ratio * plan.budget.input_tokens)
-    named = ((each[0].removeprefix("turn "), *each[1:]) for each in record.breaks)
-    # without a number, it stands before all turns
-    found = (ReportedBreak(int(at) if at.isdecimal() else 0, cause, cost) for at, cause, cost in named)
+    found = (  # without a number, it stands before all turns
+        ReportedBreak(int(at) if (at := position.removeprefix("turn ")).isdecimal() else 0, cause, cost)
+        for position, cause, cost in record.breaks
+    )
     announced = (ReportedBreak(each.turn + 1, each.reason, None) for each in reversed(plan.prefix_breaks))
     return ContextReport(
         model,
@@ -347,6 +348,8 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
             where, cause, price = break_cells(each, say)
             lines.append(f"- {where}: {cause}" + (f" ({price})" if each.cost else ""))
         yield "\n".join(lines)
+    if report.summaries:
+        yield f"**{say('context_part_summaries')}**"
     for summary in report.summaries:
         turns = {"first": summary.first_turn, "last": summary.last_turn}
         if not summary.text:

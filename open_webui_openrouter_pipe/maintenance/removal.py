@@ -242,14 +242,14 @@ def without_markers(message: Message, held: Collection[str], *, is_our_answer: b
         return None
     cleaned = dict(message)
     if isinstance(content := message.get("content"), str):
-        cleaned["content"] = clean_text(content, ours)
+        cleaned["content"] = cleaned_text(content, ours)
     if isinstance(output := message.get("output"), list):
         items = [_clean_item(item, ours) if isinstance(item, dict) else item for item in output]
         cleaned["output"] = [item for item in items if item is not None]
     return cleaned
 
 
-def clean_text(text: str, ulids: set[str]) -> str:
+def cleaned_text(text: str, ulids: set[str]) -> str:
     """The text without these markers and our mark; what stood on two sides of a marker keeps the larger of two gaps."""
     kept: list[str] = []
     gap = 0
@@ -274,7 +274,7 @@ def _clean_item(item: dict[str, Any], ulids: set[str]) -> dict[str, Any] | None:
     parts, changed = [], False
     for part in _parts(item):
         text = as_text(part.get("text"))
-        cleaned = clean_text(text, ulids)
+        cleaned = cleaned_text(text, ulids)
         parts.append({**part, "text": cleaned} if cleaned != text else part)
         changed = changed or cleaned != text
     if not changed:

@@ -9,6 +9,7 @@ here.
 from __future__ import annotations
 
 import json
+import math
 import pkgutil
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -260,10 +261,11 @@ def _read_number(digits: str) -> int:
 
 
 def _wait_text(seconds: float) -> str:
+    """How long to wait: not less than that, so that who waits as long is not refused again."""
     if seconds < 1:
         return notice("wait_over")
     size, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
-    return notice("wait_for", time=f"{seconds / size:.0f} {unit}")
+    return notice("wait_for", time=f"{math.ceil(seconds / size)} {unit}")
 
 
 def _shortened(text: str, characters: int) -> str:

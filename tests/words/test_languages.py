@@ -78,7 +78,11 @@ def test_each_line_of_a_file_has_a_name_and_a_text() -> None:
 def test_nobody_reads_of_a_pipe() -> None:
     """A word of Open WebUI's inside, and a vulgar or an odd one in some languages: neither lines, nor valves."""
     files = sorted((PACKAGE / "words").glob("*.txt"))
-    said = [path.name for path in files if re.search(r"\bpipes?\b", path.read_text("utf-8"), re.IGNORECASE)]
+    said = [
+        path.name
+        for path in files
+        if re.search(r"\bpipes?\b|パイプ|管道", path.read_text("utf-8"), re.IGNORECASE)
+    ]
     assert (said, len(files)) == ([], len(LANGUAGES) + 1)
     reports = [
         text
@@ -117,6 +121,16 @@ def test_a_line_is_one_like_the_english_one_in_its_own_words(language: Language)
         assert ending(line) == ending(english) or name in ALIKE, name
 
 
+def test_no_word_depends_on_a_count() -> None:
+    """Of one as of many: a line names what is counted, and the count behind it."""
+    found = [
+        name
+        for name, line in ENGLISH.lines.items()
+        if re.search(r"\{(?:count|requests)\b[^}]*\} [a-z]+s\b", line)
+    ]
+    assert found == ["problem_passphrase"]  # of which there are always many
+
+
 @each_language
 def test_the_button_has_the_hosts_own_name(language: Language) -> None:
     """As the installed page shows it, under which the user looks for it."""
@@ -146,7 +160,7 @@ def test_numbers_money_and_days_have_the_languages_form(code: str, said: str) ->
     lines = (dollars(1234.5), dollars(0.0095), when)
     assert [in_language(line, language) for line in lines] == forms
     until = in_language(notice("next_cost_until", cached=lines[0], cold=lines[1], when=when), language)
-    assert all(part in until for part in (forms))
+    assert all(part in until for part in forms)
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
