@@ -28,9 +28,11 @@ EACH = pytest.mark.parametrize("version", DIGESTS)
 
 
 def within(old: Any, new: Any) -> bool:
-    """Whether all is there that was there: objects may have more."""
+    """Whether all is there that was there: objects may have more, those of a list too."""
     if isinstance(old, dict) and isinstance(new, dict):
         return all(key in new and within(value, new[key]) for key, value in old.items())
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(within, old, new))
     return bool(old == new)
 
 
@@ -141,6 +143,22 @@ def test_a_signed_release_is_taken(version: str) -> None:
 
 
 # --- the comparisons
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_within"),
+    [
+        ([{"a": [1, {"b": 2}]}], [{"a": [1, {"b": 2, "c": 3}], "d": 4}], True),
+        ([{"a": 1}], [{"a": 2, "b": 3}], False),
+        ([{"a": 1}, {"a": 1}], [{"a": 1}], False),
+        ([1], [1, 2], False),
+        ({"a": None}, {}, False),
+    ],
+)
+def test_what_is_within_what_is_read(old: Any, new: Any, *, is_within: bool) -> None:
+    """A later release may read more fields of each thing, but none otherwise, and no thing less or more."""
+    assert within(old, new) == is_within
+
 
 TABLE = "CREATE TABLE a (\n\tid TEXT NOT NULL, \n\tcost BIGINT DEFAULT '0' NOT NULL, \n\tPRIMARY KEY (id)\n)"
 INDEX = "CREATE INDEX ix_a_cost ON a (cost)"
