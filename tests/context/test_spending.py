@@ -67,12 +67,13 @@ def test_a_page_loads_nothing_and_has_no_handler(report: SpendingReport) -> None
     | st.sampled_from(["</script>", "</textarea>", "<!--", "&quot;", "'", '"', "`", "\0", "=1+1", "x\r=1+1"])
 )
 def test_no_name_becomes_markup(name: str) -> None:
-    """Whatever users and models are called, the elements are the same, and no cell of the file is a formula."""
-    shapes = []
+    """Whatever users and models are called, elements and lines are the same, and no cell of the file is a formula."""
+    shapes: list[Any] = []
     for each in (name, "x"):
         rows = found([(DAYS[0], "user:u", f"m{each}", spent(1.0))])
         report = report_spending(rows, {"u": Person(each)}, days=DAYS, zone="UTC", of_all=True)
-        shapes.append([(tag, tuple(attributes)) for tag, attributes in read(report).elements])
+        elements = [(tag, tuple(attributes)) for tag, attributes in read(report).elements]
+        shapes.append((elements, len(spending_text(report).splitlines())))
         # a field of a page makes each end of a line a \n
         cells = chain(*csv.reader(StringIO(spending_file(report).replace("\r", "\n"))))
         assert [cell for cell in cells if re.match(r"\s*[=+@-]", cell)] == []
