@@ -213,6 +213,7 @@ def failure(dice: Random) -> None:
         dice,
         recorded.get("body") or {"error": {"message": recorded.get("message"), "metadata": {"raw": "x"}}},
     )
+    body = _with_key(body)
     given: Any = body
     if dice.random() < 0.5:
         given = mutation.text(dice, json.dumps(body))
@@ -226,6 +227,15 @@ def failure(dice: Random) -> None:
     )
     _writable([error.user_message, str(error.detail)])
     assert KEY not in f"{error.user_message} {error.detail}"
+
+
+def _with_key(value: Any) -> Any:
+    """A key in every text of a value."""
+    if isinstance(value, dict):
+        return {name: _with_key(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [*map(_with_key, value)]
+    return f"{value} {KEY} {value}" if isinstance(value, str) else value
 
 
 def _header(dice: Random) -> str:
@@ -464,7 +474,7 @@ def address(dice: Random) -> None:
     assert found.target.isascii()
     assert found.target.startswith("/")
     assert not re.search(r"[\x00-\x20\x7f]", found.target + found.host)
-    assert urlsplit(found.url).hostname == found.host == httpx.URL(found.url).host.strip("[]")
+    assert urlsplit(found.url).hostname == found.host == httpx.URL(found.url).raw_host.decode().strip("[]")
     assert "@" not in found.authority
     with suppress(ValueError):
         assert ip_address(found.host).is_global
