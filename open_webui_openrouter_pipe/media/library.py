@@ -325,9 +325,8 @@ class MediaLibrary:
             room.check(len(file.content))
             return await asyncio.to_thread(encode, file)
         except PipeError as error:
-            if not is_line(
-                error.user_message, "address_not_asked"
-            ):  # the user is told once, and there may be thousands
+            # of these the user is told once, and there may be thousands
+            if not is_line(error.user_message, "address_not_asked"):
                 _log.warning("an attachment is not sent: %s", error)
             raise
         except Exception as error:  # the host's storage may raise anything
