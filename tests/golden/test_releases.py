@@ -97,7 +97,7 @@ async def test_stored_rows_are_read_on_postgresql(version: str, postgres_url: st
 async def test_answers_name_the_same_items(version: str) -> None:
     """Markers in texts and in code, references beside the reasoning, ids of calls."""
     for case in releases.read(version, "answers.json"):
-        assert await releases.sent(case["answer"]) == case["sent"]
+        assert within(case["sent"], await releases.sent(case["answer"]))
 
 
 @EACH
