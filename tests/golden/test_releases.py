@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe import __version__
+from open_webui_openrouter_pipe.conversation.budget import Calibration
 from open_webui_openrouter_pipe.host.model_rows import RowInfo, updated_row
 from open_webui_openrouter_pipe.host.switches import SWITCHES, switched_on
 from open_webui_openrouter_pipe.maintenance.pipe import MaintenanceValves
 from open_webui_openrouter_pipe.maintenance.updates import check_signature, read_release
+from open_webui_openrouter_pipe.money.audit import Bill, bill_json, read_bill
 from open_webui_openrouter_pipe.settings import read_settings
+from open_webui_openrouter_pipe.summaries.summary import Summary
 from open_webui_openrouter_pipe.valves import HostValves, StoredUserValves
 from scripts.harness.database import open_database
 from scripts.paths import ROOT
@@ -140,6 +143,17 @@ def test_a_signed_release_is_taken(version: str) -> None:
     """By who has that version installed, and so by all."""
     update = releases.read(version, "update.json")
     check_signature(read_release(json.dumps(update["release"])), update["key"])
+
+
+def test_what_a_later_release_adds_is_passed_over() -> None:
+    """A release is taken back, or runs beside the next one: no bill, calibration or summary may be lost by that."""
+    bill = Bill(id="b1", user_id="ada", cost=0.25, accounts=("all",))
+    assert read_bill(json.dumps({**json.loads(bill_json(bill)), "later": {"a": 1}})) == bill
+    calibration = Calibration(constant_tokens=7.0)
+    assert Calibration.from_json({**calibration.as_json(), "later": 1}) == calibration
+    for stored in releases.read("1.0.0", "opened.json")["summaries"].values():
+        later = {**stored, "by_model": {**stored["by_model"], "later": 1}, "later": 1}
+        assert Summary.from_json(later).as_json() == stored
 
 
 # --- the comparisons
