@@ -51,8 +51,8 @@ MAX_LISTED_TURNS: Final = 60
 TEXT_CHARACTERS: Final = 80
 _READ_CHARACTERS: Final = 2_000
 _CAUSES: Final = frozenset((*get_args(BreakReason), *get_args(BreakCause)))
-_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
-_NUMBERED: Final = re.compile(r"^(\d+)([.)])", re.MULTILINE)
+_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]")
+_NUMBERED: Final = re.compile(r"^(\d+)([.)])")
 """Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading."""
 _APART: Final = {"[": "[\u2060", "]": "]\u2060", "\\": "\\\\\u2060"}
 """What begins a formula behind a backslash: a word joiner keeps it apart, since the page shows entities as they are."""
@@ -362,8 +362,9 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """Return text as Markdown shows it as it is."""
-    marked = _MARKUP.sub(lambda found: _APART.get(found[0], f"\\{found[0]}"), text)
+    """Return text as Markdown shows it as it is, in one line."""
+    line = " ".join(text.split())
+    marked = _MARKUP.sub(lambda found: _APART.get(found[0], f"\\{found[0]}"), line)
     return _NUMBERED.sub(r"\1\\\2", marked)
 
 

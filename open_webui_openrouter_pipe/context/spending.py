@@ -28,7 +28,7 @@ MAX_ROWS: Final = 200
 """Of a table; the others are added up in its last row."""
 MAX_TEXT_ROWS: Final = 20
 
-_FORMULA: Final = tuple("=+-@\t\r")
+_FORMULA: Final = tuple("=+-@")
 """What a spreadsheet would calculate a cell from that begins so."""
 _COLUMNS: Final = (
     "context_page_cost",
@@ -354,5 +354,6 @@ def _file_sums(spent: ChatSpending) -> Iterator[str]:
 
 
 def _cell_text(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
+    """Return a text of one line that no spreadsheet takes for a formula."""
+    text = " ".join(text.split())
     return f"'{text}" if text.startswith(_FORMULA) else text

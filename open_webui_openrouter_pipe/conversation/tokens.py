@@ -132,11 +132,11 @@ class TokenCounter:
             return TokenCounts(self.text(content) + overhead_tokens)
         text_tokens, media_tokens = overhead_tokens, 0
         for part in content:
-            embedded, text = media.embedded_text(part.get("file_data") or ""), part.get("text")
-            count = media.PART_TOKENS.get(part.get("type", ""))
-            tokens = count(part, self.family) if count else None
-            tokens = tokens if embedded is None else self.text(embedded)
-            text = str(text or part.get("refusal") or "")
+            text, tokens = str(part.get("text") or part.get("refusal") or ""), None
+            if (embedded := media.embedded_text(part.get("file_data") or "")) is not None:
+                tokens = self.text(embedded)
+            elif count := media.PART_TOKENS.get(part.get("type", "")):
+                tokens = count(part, self.family)
             if tokens is not None or media.NOTE.fullmatch(text):
                 media_tokens += self.text(text) if tokens is None else tokens
             else:

@@ -59,10 +59,13 @@ async def remove(
         "answers with our marks in them": ("chat_message", ["content", "output", "model_id", "role"]),
     }
     await _index_artifacts(tables, sa.Index.create)
-    removed = {
-        name: await tables.rewrite(*columns, change, containing=_MARKS) for name, columns in marked.items()
-    }
-    await _index_artifacts(tables, sa.Index.drop)
+    try:
+        removed = {
+            name: await tables.rewrite(*columns, change, containing=_MARKS)
+            for name, columns in marked.items()
+        }
+    finally:
+        await _index_artifacts(tables, sa.Index.drop)
     ids = [
         row["id"] for row in models if row["base_model_id"] is None and _function(row["id"]) in function_ids
     ]

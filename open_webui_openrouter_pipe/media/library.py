@@ -325,7 +325,7 @@ class MediaLibrary:
             room.check(len(file.content))
             return await asyncio.to_thread(encode, file)
         except PipeError as error:
-            # there may be thousands that are not asked, of which the user is told once
+            # of these the user is told once, and there may be thousands
             if not is_line(error.user_message, "address_not_asked"):
                 _log.warning("an attachment is not sent: %s", error)
             raise

@@ -184,9 +184,9 @@ def bill_json(bill: Bill) -> str:
 
 
 def read_bill(text: str) -> Bill | None:
-    """Read a line of `bill_json`; None where it is not one, or has no id."""
+    """Read a line of `bill_json`, without what a later release has added; None where it is not one, or has no id."""
     try:
-        found = dict(as_object(json.loads(text)))
+        found = {name: each for name, each in as_object(json.loads(text)).items() if name in _COLUMNS}
         found["accounts"] = tuple(as_list(found.get("accounts")))
         bill = Bill(**found)
     except (ValueError, TypeError, RecursionError):

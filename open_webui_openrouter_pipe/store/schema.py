@@ -239,9 +239,7 @@ def _create(connection: sa.Connection, table: sa.Table) -> bool:
         with connection.begin_nested():
             table.create(connection, checkfirst=True)
             name = connection.dialect.identifier_preparer.format_table(table)
-            for column in _lacking(
-                connection, table
-            ):  # those of an earlier version; they are behind the others
+            for column in _lacking(connection, table):  # of an earlier version: behind the others
                 definition = sa.schema.CreateColumn(table.c[column]).compile(dialect=connection.dialect)
                 connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {definition}")
             for index in table.indexes:

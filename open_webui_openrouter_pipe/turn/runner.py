@@ -298,9 +298,9 @@ class TurnRunner:
                 elif message_id:  # an outage may have passed meanwhile
                     tried.add(user_id, [f"{turn}without reasoning"])
                 tried.add(user_id, [f"{turn}thinks no more"] if message_id and not thinks else ())
-        error = error if _has_failed(answer) else None
-        lacks = isinstance(answer.error, ReasoningRejected) and answer.error.is_missing
-        may_help = error and not how.in_words and (lacks or may_be_history(error, built))
+        last = _refusal(answer)
+        lacks = isinstance(last, ReasoningRejected) and last.is_missing
+        may_help = error and last and not how.in_words and (lacks or may_be_history(error, built))
         if error and may_help and self._may_try(error, f"{turn}words"):
             await self.channel.put(Notice(notice("asked_in_words")))
             how = replace(how, in_words="calls" if lacks else "earlier turns", may_shorten=False)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +20,12 @@ from open_webui_openrouter_pipe.replay.exports import read_artifacts
 from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from open_webui_openrouter_pipe.valves import HostValves
-from tests.fuzz import mutation
+from tests.fuzz import borders, mutation
 from tests.fuzz.borders import BORDERS, findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 FEW, MANY = 25, 2_000
 DIGITS = "9" * 5_000
@@ -37,6 +41,27 @@ NOW = datetime(2026, 11, 1, tzinfo=UTC)
 def test_what_is_damaged_does_no_harm(border: str, numbers: range) -> None:
     """Nothing is raised but what is promised, and the laws of the border hold; a case is the same each time."""
     assert findings(border, numbers) == []
+
+
+def test_each_law_is_reached() -> None:
+    """A border that refuses all that it is given, or is given nothing, finds nothing."""
+    tree = ast.parse(Path(borders.__file__).read_text("utf-8"))
+    laws = [each.test for each in ast.walk(tree) if isinstance(each, ast.Assert)]
+    reached, before = set[int](), sys.gettrace()
+
+    def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
+        if frame.f_code.co_filename != borders.__file__:
+            return None
+        reached.add(frame.f_lineno)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        for border in BORDERS:
+            findings(border, range(FEW))
+    finally:
+        sys.settrace(before)
+    assert [each.lineno for each in laws if each.lineno not in reached] == []
 
 
 def test_damage_is_done_and_can_be_repeated() -> None:

@@ -209,6 +209,22 @@ async def test_what_a_question_names_is_then_done(host: Host, command: str, kind
 
 
 @pytest.mark.parametrize("host", ["sqlite"], indirect=True)
+async def test_a_removal_that_ends_early_leaves_no_index(host: Host) -> None:
+    """Nor does a report: whoever writes artifacts would pay for it."""
+    await host.switch_off("openrouter")
+
+    def fail(*details: Any) -> None:
+        if "FROM chat_message" in details[2]:
+            raise ConnectionError
+
+    sa.event.listen(host.platform.engine.sync_engine, "before_cursor_execute", fail)
+    for command in ("uninstall", "uninstall now"):
+        with pytest.raises(ConnectionError):
+            await host.ask(command)
+        assert [name for name in await host.indexes() if "removal" in name] == []
+
+
+@pytest.mark.parametrize("host", ["sqlite"], indirect=True)
 async def test_a_removal_finds_artifacts_by_an_index(host: Host) -> None:
     """Of its own, which a report leaves behind as little as a removal: nothing else looks for them by id alone."""
     await host.switch_off("openrouter")

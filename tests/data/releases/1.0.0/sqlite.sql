@@ -66,6 +66,8 @@ CREATE TABLE openrouter_pipe_hold (
 	estimate TEXT DEFAULT '' NOT NULL, 
 	PRIMARY KEY (account, id)
 );
+CREATE INDEX ix_openrouter_pipe_hold_id ON openrouter_pipe_hold (id);
+CREATE INDEX ix_openrouter_pipe_hold_until ON openrouter_pipe_hold (until);
 CREATE TABLE openrouter_pipe_lease (
 	name TEXT NOT NULL, 
 	holder TEXT DEFAULT '' NOT NULL, 
