@@ -26,13 +26,13 @@ QUESTION, SECOND = "canary-ada-1 Good morning", "canary-ada-2 And good night"
 TOLD = "2 of 9 earlier turns were left out: about 900 tokens."
 TABLES = """
     CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
-        purpose, created, rejected DEFAULT 0, steps DEFAULT '[]', break_cause DEFAULT '');
+        purpose, created, rejected DEFAULT 0, steps DEFAULT '[]');
     CREATE TABLE openrouter_pipe_artifact (id, user_id);
     CREATE TABLE openrouter_pipe_hold (id, until);
     CREATE TABLE openrouter_pipe_ledger (user_id, chat_id, cost, provider_cost);
     CREATE TABLE openrouter_pipe_usage (account, cost, provider_cost);
 """
-ROW = "INSERT INTO openrouter_pipe_audit VALUES (?,?,?,?,0,'ada','chat-1','a/m','answer',1,0,'[]','')"
+ROW = "INSERT INTO openrouter_pipe_audit VALUES (?,?,?,?,0,'ada','chat-1','a/m','answer',1,0,'[]')"
 
 
 class World:
@@ -44,11 +44,12 @@ class World:
         self.upstream: Any = SimpleNamespace(
             exchanges=list[Exchange](), service=service, faults=faults, failures=list[str]()
         )
-        self.answers: list[Shown] = []
         self.kills: list[tuple[str, float]] = []
         self.apps: dict[str, Any] = {}
         self.clock: Any = SimpleNamespace(true=lambda: NOW)
-        self.host: Any = SimpleNamespace(valves={}, users={"ada": SimpleNamespace(valves={})})
+        users = {"ada": SimpleNamespace(valves={})}
+        self.host: Any = SimpleNamespace(valves={}, users=users, answers=list[Shown]())
+        self.asked_before = 0
         self.rows = sqlite3.connect(":memory:")
         self.rows.executescript(TABLES)
         self.rows.execute(f"INSERT INTO openrouter_pipe_artifact VALUES ('{ULID}', 'ada')")
@@ -60,7 +61,8 @@ class World:
 
     def asked(self, texts: list[str], *, before: tuple[Json, ...] = (), **shown: Any) -> Exchange:
         """Another answer, whose request has these texts."""
-        number = len(self.answers) + 1
+        self.asked_before += 1
+        number = self.asked_before
         items = [*before, *({"role": "user", "content": text} for text in texts)]
         body = {"model": "a/m", "input": items}
         raw = json.dumps(body).encode()
@@ -81,15 +83,19 @@ class World:
             "told_at": NOW,
         }
         self.rows.execute(ROW, (f"row-{number}", f"gen-{number}", 0, 0.25))
-        output = f"[{ULID}]: #" if number == 1 else "Yes."
-        self.answers.append(Shown(call, tuple(shown.pop("messages", texts)), output, **shown))
+        record.written = "Yes." if number == 1 else "No."
+        text = f"[{ULID}]: #\n{record.written}" if number == 1 else record.written
+        output = json.dumps([{"type": "message", "content": [{"type": "output_text", "text": text}]}])
+        said = tuple(shown.pop("messages", texts))
+        kept = tuple(shown.pop("words", said))
+        self.host.answers.append(Shown(call, said, output, before=kept, **shown))
         return exchange
 
     def show(self, **fields: Any) -> None:
         """Let the last answer be another one."""
-        last = self.answers.pop()
+        last = self.host.answers.pop()
         values = {name: getattr(last, name) for name in Shown.__slots__}
-        self.answers.append(Shown(**values | fields))
+        self.host.answers.append(Shown(**values | fields))
 
     @property
     def last(self) -> Exchange:
@@ -114,6 +120,28 @@ def goes_on(world: World, *, system: str = "") -> Exchange:
     more = (*changed, {"role": "user", "content": SECOND}, {"role": "assistant", "content": "No."})
     texts = ["canary-ada-3 And?"]
     return world.asked(texts, before=more, messages=[QUESTION, SECOND, *texts], appended=True)
+
+
+def goes_on_without(*thoughts: str) -> Callable[[World], None]:
+    """The next request has not all that the model thought before its first answer."""
+
+    def change(world: World) -> None:
+        world.record.output = [{"type": "reasoning", "id": each} for each in ("rs_1", "rs_2")]
+        assert world.laws.check() == []
+        kept = [{"type": "reasoning", "id": each} for each in ("rs_1", "rs_2") if each not in thoughts]
+        before = (ANSWERED[0], *kept, ANSWERED[1])
+        world.asked([SECOND], before=before, messages=[QUESTION, SECOND], appended=True)
+
+    return change
+
+
+def lacks_more(world: World) -> None:
+    """What its user was told of is not sent, and then more."""
+    world.show(before=(QUESTION, SECOND), lines=(TOLD,))
+    assert world.laws.check() == []
+    world.asked([QUESTION], words=(QUESTION, SECOND))
+    assert world.laws.check() == []
+    world.asked([QUESTION], words=(QUESTION, SECOND, "canary-ada-3 And?"))
 
 
 def refused(world: World) -> None:
@@ -145,6 +173,7 @@ def thought(world: World) -> None:
     """What Eve's model has thought is in Ada's next request."""
     world.last.call = Call("eve", "chat-9", "message-9")
     world.record.raw, world.record.output = b"", [{"type": "reasoning", "id": "rs_1"}]
+    world.record.written = ""
     world.show(call=world.last.call, output="[]", messages=())
     world.asked([QUESTION], before=({"type": "reasoning", "id": "rs_1", "summary": []},))
     world.host.users["eve"] = world.host.users["ada"]
@@ -187,19 +216,32 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that was stopped": (also(cut_off, lambda world: world.show(ended="stopped")), ""),
     "a marker without a row": (sql("DELETE FROM openrouter_pipe_artifact"), "marker"),
     "a marker of another": (sql("UPDATE openrouter_pipe_artifact SET user_id = 'eve'"), "marker"),
-    "a message that is not sent": (lambda world: world.show(messages=(QUESTION, SECOND)), "cut"),
-    "one that is said not to be": (
-        lambda world: world.show(messages=(QUESTION, SECOND), lines=(TOLD,)),
+    "a message that is not sent": (lambda world: world.show(before=(QUESTION, SECOND)), "cut"),
+    "one that is sent in part": (lambda world: world.show(before=(f"{QUESTION}, and good night",)), "cut"),
+    "one that is said not to be": (lambda world: world.show(before=(QUESTION, SECOND), lines=(TOLD,)), ""),
+    "another than was said before": (lacks_more, "cut"),
+    "an answer that is shown in part": (lambda world: world.show(output="[]"), "text"),
+    "one that a program has in another form": (
+        lambda world: world.show(output="[]", call=Call("ada", "", "")),
         "",
     ),
     "a word of another": (another, "own"),
     "a thought of another": (thought, "own"),
     "a chat that goes on": (goes_on, ""),
+    "one that goes on with its thoughts": (goes_on_without(), ""),
+    "one that goes on without a thought": (goes_on_without("rs_2"), "thought"),
+    "one whose user lets them go": (
+        also(
+            lambda world: world.host.valves.update(PERSIST_REASONING_TOKENS="disabled"),
+            goes_on_without("rs_1", "rs_2"),
+        ),
+        "",
+    ),
     "another beginning": (lambda world: goes_on(world, system=" Changed."), "prefix"),
-    "one whose row says why": (
+    "one that a step of the plan has": (
         also(
             lambda world: goes_on(world, system=" Changed."),
-            sql("UPDATE openrouter_pipe_audit SET break_cause = 'edit'"),
+            sql("""UPDATE openrouter_pipe_audit SET steps = '[{"triggered": true}]'"""),
         ),
         "",
     ),
@@ -219,7 +261,14 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         "bill",
     ),
     "another sum": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26"), "bill"),
-    "an estimate": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"), ""),
+    "an estimate": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"), "bill"),
+    "an estimate after a fault": (
+        also(
+            sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"),
+            lambda world: world.upstream.faults.struck.update(["refusal"]),
+        ),
+        "",
+    ),
     "two rows": (lambda world: world.rows.execute(ROW, ("row-9", "gen-1", 0, 0.25)), "bill"),
     "a row without a bill": (lambda world: world.rows.execute(ROW, ("row-9", "gen-9", 0, 0.25)), "bill"),
     "a hold": (sql(f"INSERT INTO openrouter_pipe_hold VALUES ('row-9', {NOW + 60})"), "hold"),
