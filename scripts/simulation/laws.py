@@ -12,7 +12,7 @@ anything, and nothing waits to be written.
     own         no request has a word of another user's
     prefix      a request begins as the one before it of its chat, unless its plan has gone a step further
     thought     what a model has thought in the last answer is in the next request, where it is kept
-    bill        what was billed has one row, of as much; it is an estimate only after a fault
+    bill        what was billed has one row of its user and chat, of as much; it is an estimate only after a fault
     sum         the sums of chats and accounts are those of the rows, at the end
     hold        nothing is held when nothing runs
     memory      what a worker counts of its memory is within its bounds
@@ -55,6 +55,8 @@ SAID_OF_CUTS = re.compile(
     r"left out|shortened|cut to|cut in|[Ss]ummariz|Only the last|less of the chat|words alone|than fit"
 )
 """What a line says of a chat that is not sent whole."""
+SAID_OF_BREAKS = re.compile(rf"{SAID_OF_CUTS.pattern}|not reloaded")
+"""The same of one that begins otherwise: what is stored of it may not be found for once."""
 COMMANDS_THAT_CUT = ("/summarize", "/aim", "/discard")
 EXPLAINED = re.compile(
     r"next try is in|not available to several|server is busy|but only [\d,]+ fit|larger window"
@@ -71,9 +73,12 @@ TOO_LONG, COMPRESSED = "maximum context length", "context-compression removed"
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
+TEMPORARY = "temporary:"
+"""How the id of a chat begins that is not saved."""
 MOST_TASKS = 8
 """Of a worker, when nothing runs: those that wait for the next thing to do."""
 NO_BILL: Json = {"total_cost": 0, "upstream_inference_cost": 0, "is_named": False}
+NEVER = "", 0.0, None
 LOST_SECONDS = 60.0
 """Before its end, what a worker has not written."""
 HOLD_SECONDS = 120.0
@@ -154,7 +159,7 @@ class Laws:
         self._paid: dict[str, Json] = {}
         """By the ids of rows, also those that are deleted with their chats: whose they are, and what they say."""
         self._bills = 0
-        self._ended: dict[str, tuple[str, float]] = {}
+        self._ended: dict[str, tuple[str, float, Call | None]] = {}
 
     def check(self) -> list[str]:
         """What does not hold, each as a line that begins with the name of its law."""
@@ -206,7 +211,8 @@ class Laws:
             if (record := exchange.record) is None:
                 continue
             self.judged["valid"] += 1
-            self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0
+            if exchange.generation:
+                self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0, exchange.call
             is_lost = exchange.call in helped and (LOSING & {*moment.struck} or exchange.call in elsewhere)
             is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record) or is_lost
             if record.status >= 400 and not is_due:
@@ -291,7 +297,7 @@ class Laws:
         self.judged["marker"] += 1
         pasted = _marked(json.dumps(shown.messages))
         names = {name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)}
-        if not names or shown.call.chat_id.startswith("temporary:"):
+        if not names or shown.call.chat_id.startswith(TEMPORARY):
             return
         owners = dict(self.world.query(NAMED, [json.dumps(sorted(names))]))
         for name in sorted(names):
@@ -321,12 +327,14 @@ class Laws:
         if chat.was_refused and chat.worker != sent[0].worker:
             return
         self.judged["prefix"] += 1
+        if any(map(SAID_OF_BREAKS.search, shown.lines)):
+            return
         if self._keeps_thoughts(shown.call):
             self.judged["thought"] += 1
             if lost := chat.thoughts - {item.get("id") for item in record.body["input"]}:
                 yield f"thought: {shown.call} was sent without {sorted(lost)}"
         at = broken_at(*(self._kept(body, shown.call) for body in (chat.body, record.body)))
-        if at == "" or any(map(SAID_OF_CUTS.search, shown.lines)):
+        if at == "":
             return
         found = self.world.query(STEPS, [sent[0].generation])
         if not any(step.get("triggered") for (steps,) in found for step in json.loads(steps)):
@@ -358,6 +366,10 @@ class Laws:
             self._paid[name] = {"user_id": user, "chat_id": chat, "cost": cost, "provider_cost": provider}
             self.judged["bill"] += 1
             self._rows_of[generation] += 1
+            _, _, call = self._ended.get(generation, NEVER)
+            whose = call and (call.user_id, "" if call.chat_id.startswith(TEMPORARY) else call.chat_id)
+            if whose and whose != (user, chat):
+                yield f"bill: {generation} of {call} has a row of {user} in {chat!r}"
             if generation and self._rows_of[generation] > 1:
                 yield f"bill: {generation} has {self._rows_of[generation]} rows"
             elif not estimated:
@@ -380,7 +392,7 @@ class Laws:
 
     def _may_be_lost(self, generation: str) -> bool:
         """Whether its worker was killed before it can have been written."""
-        worker, ended = self._ended.get(generation, ("", 0.0))
+        worker, ended, _ = self._ended.get(generation, NEVER)
         return any(
             name == worker and when - LOST_SECONDS < ended <= when + 1 for name, when in self.world.kills
         )

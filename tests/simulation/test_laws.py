@@ -67,7 +67,7 @@ class World:
         body = {"model": "a/m", "input": items}
         raw = json.dumps(body).encode()
         record = RecordedRequest("POST", "/responses", "", {}, "account", raw, body, NOW - 10)
-        call = Call("ada", "chat-1", f"message-{number}")
+        call = shown.pop("call", Call("ada", "chat-1", f"message-{number}"))
         record.status, record.finished, record.ended_at, record.usage = 200, True, NOW - 5, {}
         exchange = Exchange("w0", call, record, f"gen-{number}")
         self.upstream.exchanges.append(exchange)
@@ -83,6 +83,8 @@ class World:
             "told_at": NOW,
         }
         self.rows.execute(ROW, (f"row-{number}", f"gen-{number}", 0, 0.25))
+        whose = call.user_id, call.chat_id, f"row-{number}"
+        self.rows.execute("UPDATE openrouter_pipe_audit SET user_id = ?, chat_id = ? WHERE id = ?", whose)
         record.written = "Yes." if number == 1 else "No."
         text = f"[{ULID}]: #\n{record.written}" if number == 1 else record.written
         output = json.dumps([{"type": "message", "content": [{"type": "output_text", "text": text}]}])
@@ -162,9 +164,7 @@ def cut_off(world: World) -> None:
 
 def another(world: World) -> None:
     """Eve has sent something of her own, and Ada what is Eve's."""
-    other = world.asked(["canary-eve-1 Hello"])
-    other.call = Call("eve", "chat-9", "message-9")
-    world.show(call=other.call)
+    world.asked(["canary-eve-1 Hello"], call=Call("eve", "chat-9", "message-9"))
     world.upstream.exchanges.reverse()
     world.record.raw += b" canary-eve-1"
 
@@ -174,6 +174,7 @@ def thought(world: World) -> None:
     world.last.call = Call("eve", "chat-9", "message-9")
     world.record.raw, world.record.output = b"", [{"type": "reasoning", "id": "rs_1"}]
     world.record.written = ""
+    world.rows.execute("UPDATE openrouter_pipe_audit SET user_id = 'eve', chat_id = 'chat-9'")
     world.show(call=world.last.call, output="[]", messages=())
     world.asked([QUESTION], before=({"type": "reasoning", "id": "rs_1", "summary": []},))
     world.host.users["eve"] = world.host.users["ada"]
@@ -238,6 +239,13 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         "",
     ),
     "another beginning": (lambda world: goes_on(world, system=" Changed."), "prefix"),
+    "one after what was stored is not found": (
+        also(
+            lambda world: goes_on(world, system=" Changed."),
+            lambda world: world.show(lines=("Stored items not reloaded: 3 (the database is unavailable).",)),
+        ),
+        "",
+    ),
     "one that a step of the plan has": (
         also(
             lambda world: goes_on(world, system=" Changed."),
@@ -260,6 +268,8 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         ),
         "bill",
     ),
+    "a row of another": (sql("UPDATE openrouter_pipe_audit SET user_id = 'eve'"), "bill"),
+    "a row of another chat": (sql("UPDATE openrouter_pipe_audit SET chat_id = 'chat-9'"), "bill"),
     "another sum": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26"), "bill"),
     "an estimate": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"), "bill"),
     "an estimate after a fault": (
