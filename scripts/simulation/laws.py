@@ -1,14 +1,15 @@
 """What must hold in a world after each of its moments, by what was sent, shown and stored.
 
-Nothing here asks the code that is judged. Requests are those that the stand-in has recorded, rows are read by SQL, and
-each message of a user has a word by which it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for
-anything, and nothing waits to be written.
+Nothing here asks the code that is judged, but for what a worker counts of its memory, and the steps in a plan's row.
+Requests are those that the stand-in has recorded, rows are read by SQL, and each message of a user has a word by which
+it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anything, and nothing waits to be written.
 
     valid       a request is refused only where a fault has ordered it, and has no field that the service ignores
     failure     an answer fails only where a fault has struck, and one that has come to no end says so
     text        what has come whole is shown whole
     marker      whatever an answer shows of a stored item is stored, and is its user's
     cut         what a request lacks of its chat's words and tool results was said, and what it lacks more, again
+    double      no request has a message of its chat twice
     own         no request has a word of another user's
     prefix      a request begins as the one before it of its chat, unless its plan has gone a step further
     thought     what a model has thought in the last answer is in the next request, where it is kept
@@ -309,7 +310,12 @@ class Laws:
         said = [*shown.lines, shown.error]
         is_told = any(text.startswith(COMMANDS_THAT_CUT) for text in shown.messages)
         is_told |= any(map(SAID_OF_CUTS.search, said)) or shown.ended != "whole"
-        sent = "\n".join(_strings(record.body))
+        strings = [*_strings(record.body)]
+        self.judged["double"] += 1
+        known = Counter(shown.messages)
+        if doubled := [text[:40] for text in known if strings.count(text) > known[text]]:
+            yield f"double: {shown.call} was sent with {doubled} more than once"
+        sent = "\n".join(strings)
         missing = {text for text in shown.before if text not in sent}
         if (new := missing - chat.lacks) and not (is_told or shown.error):
             begun = sorted(text[:40] for text in new)[:3]

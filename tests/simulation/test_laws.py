@@ -220,6 +220,10 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "a message that is not sent": (lambda world: world.show(before=(QUESTION, SECOND)), "cut"),
     "one that is sent in part": (lambda world: world.show(before=(f"{QUESTION}, and good night",)), "cut"),
     "one that is said not to be": (lambda world: world.show(before=(QUESTION, SECOND), lines=(TOLD,)), ""),
+    "one that is sent twice": (
+        lambda world: world.record.body["input"].append({"role": "user", "content": QUESTION}),
+        "double",
+    ),
     "another than was said before": (lacks_more, "cut"),
     "an answer that is shown in part": (lambda world: world.show(output="[]"), "text"),
     "one that a program has in another form": (
