@@ -7,7 +7,7 @@ it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anythi
     valid       a request is refused only where a fault has ordered it, and has no field that the service ignores
     failure     an answer fails only where a fault has struck, and one that has come to no end says so
     text        what has come whole is shown whole
-    marker      whatever an answer shows of a stored item is stored, and is its user's
+    marker      whatever an answer that is kept shows of a stored item is stored, and is its user's
     cut         what a request lacks of its chat's words and tool results was said, and what it lacks more, again
     double      no request has a message of its chat twice
     own         no request has a word of another user's
@@ -58,6 +58,8 @@ SAID_OF_CUTS = re.compile(
 """What a line says of a chat that is not sent whole."""
 SAID_OF_BREAKS = re.compile(rf"{SAID_OF_CUTS.pattern}|not reloaded")
 """The same of one that begins otherwise: what is stored of it may not be found for once."""
+QUOTED = "[Quotations from earlier"
+"""How a text begins that is in one turn's requests alone, about what they lack."""
 COMMANDS_THAT_CUT = ("/summarize", "/aim", "/discard")
 EXPLAINED = re.compile(
     r"next try is in|not available to several|server is busy|but only [\d,]+ fit|larger window"
@@ -295,6 +297,8 @@ class Laws:
                 yield f"text: {shown.call} shows {there[:80]!r} for {written[:80]!r}"
 
     def _of_markers(self, shown: Shown) -> Iterator[str]:
+        if shown.ended == "killed":  # nobody keeps that, and a call may have a name before it is whole
+            return
         self.judged["marker"] += 1
         pasted = _marked(json.dumps(shown.messages))
         names = {name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)}
@@ -315,15 +319,19 @@ class Laws:
         known = Counter(shown.messages)
         if doubled := [text[:40] for text in known if strings.count(text) > known[text]]:
             yield f"double: {shown.call} was sent with {doubled} more than once"
-        sent = "\n".join(strings)
-        missing = {text for text in shown.before if text not in sent}
+        lasting = "\n".join(text for text in strings if not text.startswith(QUOTED))
+        missing = {text for text in shown.before if text not in lasting}
         if (new := missing - chat.lacks) and not (is_told or shown.error):
             begun = sorted(text[:40] for text in new)[:3]
             yield f"cut: {shown.call} was sent without {begun}, and nothing was said ({shown.lines})"
         chat.lacks |= missing
         if shown.expects and self.world.host.valves.get("RECALL", True):
             self.judged["recall"] += 1
-            if shown.ended == "whole" and not shown.error and shown.expects not in sent:
+            if (
+                shown.ended == "whole"
+                and not shown.error
+                and not any(shown.expects in text for text in strings)
+            ):
                 yield f"recall: {shown.call} was sent without {shown.expects}"
 
     def _of_prefix(self, shown: Shown, sent: Sequence[Exchange], chat: _Chat) -> Iterator[str]:

@@ -137,6 +137,13 @@ def goes_on_without(*thoughts: str) -> Callable[[World], None]:
     return change
 
 
+def quoted(world: World) -> None:
+    """A turn's quotations go with it: what they have is not sent with the next one."""
+    said = f"[Quotations from earlier turns of this conversation]\n{SECOND}"
+    world.record.body["input"].append({"role": "user", "content": said})
+    world.show(before=(QUESTION, SECOND))
+
+
 def lacks_more(world: World) -> None:
     """What its user was told of is not sent, and then more."""
     world.show(before=(QUESTION, SECOND), lines=(TOLD,))
@@ -216,6 +223,10 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that says so": (also(cut_off, lambda world: world.show(error="Lost.")), ""),
     "one that was stopped": (also(cut_off, lambda world: world.show(ended="stopped")), ""),
     "a marker without a row": (sql("DELETE FROM openrouter_pipe_artifact"), "marker"),
+    "one in what a dead process has not kept": (
+        also(sql("DELETE FROM openrouter_pipe_artifact"), lambda world: world.show(ended="killed")),
+        "",
+    ),
     "a marker of another": (sql("UPDATE openrouter_pipe_artifact SET user_id = 'eve'"), "marker"),
     "a message that is not sent": (lambda world: world.show(before=(QUESTION, SECOND)), "cut"),
     "one that is sent in part": (lambda world: world.show(before=(f"{QUESTION}, and good night",)), "cut"),
@@ -224,6 +235,7 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         lambda world: world.record.body["input"].append({"role": "user", "content": QUESTION}),
         "double",
     ),
+    "one that is quoted alone": (quoted, "cut"),
     "another than was said before": (lacks_more, "cut"),
     "an answer that is shown in part": (lambda world: world.show(output="[]"), "text"),
     "one that a program has in another form": (
