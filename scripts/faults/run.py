@@ -48,6 +48,8 @@ HOLDS_SECONDS = 150.0
 """Two minutes, and time to notice."""
 LATE_SECONDS = 75.0
 """After the last answer: by then a stopped one's bill was asked for twice."""
+UNEXPECTED = "unexpected error"
+"""What the pipe logs of an error that it has no words for."""
 LIMITS = "user: 50/day; all: 5000/month"
 
 
@@ -113,7 +115,7 @@ def run(size: Size) -> Report:
         _audit_chats(servers, turns, users, outages, report)
         report.figures |= {**_bytes_of_rows(servers), **dict(figures_of(samples))}
         report.violations += [*turns.wrong, *leaks_in(samples.curves)]
-        _read_log(servers.host.log, report)
+        read_log(servers.host.log.read_text("utf-8", "replace"), report)
         _keep(servers, samples, size.name)
         return report
 
@@ -226,11 +228,11 @@ def _bytes_of_rows(servers: Servers) -> dict[str, Any]:
     return found
 
 
-def _read_log(log: Path, report: Report) -> None:
-    """Count what the pipe says of bills and of what it did not expect."""
-    text = log.read_text("utf-8", "replace")
-    for words in ("bill not written", "unexpected error", "Child process", "never retrieved"):
+def read_log(text: str, report: Report) -> None:
+    """Count what the host's log says of bills, workers and errors; one that nobody expected must not be."""
+    for words in ("bill not written", UNEXPECTED, "Child process", "never retrieved"):
         report.figures[f"log: {words}"] = text.count(words)
+    report.violations += [line[:300] for line in text.splitlines() if UNEXPECTED in line]
 
 
 def _keep(servers: Servers, samples: Samples, name: str) -> None:

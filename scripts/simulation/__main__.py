@@ -68,11 +68,13 @@ def _run_on_servers(given: argparse.Namespace) -> int:
 
 
 def _run_seeds(given: argparse.Namespace) -> int:
-    begun, counts, struck, failed = time.monotonic(), Counter[str](), Counter[str](), dict[int, Ran]()
+    begun, counts, struck, judged = time.monotonic(), Counter[str](), Counter[str](), Counter[str]()
+    failed = dict[int, Ran]()
     for seed, ran in _seeds(given):
         _tell(seed, ran)
         counts.update(ran.counts)
         struck.update(ran.struck)
+        judged.update(ran.judged)
         counts["worlds"] += 1
         if ran.broken:
             failed[seed] = ran
@@ -82,6 +84,7 @@ def _run_seeds(given: argparse.Namespace) -> int:
     seconds = time.monotonic() - begun
     years = counts["messages"] / stories.MESSAGES_PER_YEAR
     print(json.dumps(counts), f"{sum(struck.values())} faults:", json.dumps(struck.most_common()))
+    print("laws asked:", json.dumps(judged))
     print(
         f"{counts['messages'] / seconds:.1f} messages a second, {years / seconds * HOUR_SECONDS:.1f} user-years an hour"
     )

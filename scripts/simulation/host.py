@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from starlette.responses import StreamingResponse
 from open_webui_openrouter_pipe.errors import AttachmentNotFound
 from open_webui_openrouter_pipe.money.limits import Person
 from open_webui_openrouter_pipe.ports import FileContent
+from scripts.faults.audit import ULID
 from scripts.harness.page import as_messages, failure_of, lines_of, reduced
 from scripts.standin.plan import plain_text
 
@@ -37,6 +39,8 @@ Json = dict[str, Any]
 FUNCTION = "openrouter"
 """The id of the function, which begins the ids of its models."""
 MAX_ROUNDS = 8
+MARKED = re.compile(rf"^\[{ULID}\]: #$", re.MULTILINE)
+"""A marker in a text."""
 ZONE = "Europe/Berlin"
 
 
@@ -114,9 +118,10 @@ class Chat:
 class Shown:
     """What its user saw of one turn, and of what it was made.
 
-    `messages` are the user's words on its branch, oldest first; `output` the stored items as JSON; `lines` what was
-    said about the answer; `ended` is "whole", "stopped" or "killed". `appended` says that it went on where the chat's
-    last turn ended, with the same model, tools and valves; `expects` is a word that its request must have.
+    `messages` are the user's words on its branch, oldest first; `before` all that its last request must have of that
+    branch and of its tools, word for word; `output` the stored items as JSON; `lines` what was said about the answer;
+    `ended` is "whole", "stopped" or "killed". `appended` says that it went on where the chat's last turn ended, with
+    the same model, tools and valves; `expects` is a word that its request must have.
     """
 
     call: Call
@@ -127,6 +132,7 @@ class Shown:
     ended: str = "whole"
     appended: bool = False
     expects: str = ""
+    before: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -167,6 +173,7 @@ class Host:
         self.own_valves: dict[Pipe, Json] = {}
         """Those that one process alone has: it has not seen yet what was changed."""
         self.answers: list[Shown] = []
+        """Those that were not judged yet."""
         self.log: Callable[..., None] = lambda *_: None
         self._numbers = 0
 
@@ -210,13 +217,14 @@ class Host:
 
     def _note(self, request: Request, turn: _Turn, ended: str) -> None:
         said = tuple(message.text for message in turn.path if message.role == "user")
-        output = json.dumps(turn.output)
+        results = (item for item in turn.output if item["type"] == "function_call_output")
+        before = (*_words_of(turn.path), *words_of(results))
+        output, lines = json.dumps(turn.output), tuple(turn.lines)
         self.log("answer", request.chat.id, turn.answer.id, ended, output, turn.lines, turn.error)
-        self.answers.append(
-            Shown(
-                turn.call, said, output, tuple(turn.lines), turn.error, ended, turn.appended, request.expects
-            )
+        shown = Shown(
+            turn.call, said, output, lines, turn.error, ended, turn.appended, request.expects, before
         )
+        self.answers.append(shown)
 
     async def task(self, pipe: Pipe, chat: Chat, model: str, kind: str = "title_generation") -> None:
         """Ask for a title, as after a first answer."""
@@ -445,6 +453,26 @@ def _of_model(output: list[Json], is_same: bool) -> list[Json]:  # noqa: FBT001 
     if is_same:
         return output
     return [{name: value for name, value in item.items() if name != "reasoning_details"} for item in output]
+
+
+def _words_of(path: Sequence[Message]) -> Iterator[str]:
+    """The texts and the results of tools on a branch, but for commands and what was said to them."""
+    is_command = False
+    for message in path:
+        if message.role == "user":
+            is_command = message.text.startswith("/")
+        if not is_command:
+            yield from filter(None, (message.text, *words_of(message.output)))
+
+
+def words_of(output: Iterable[Json]) -> Iterator[str]:
+    """The texts of stored items, without markers, and the results of tools."""
+    for item in output:
+        if item["type"] == "message":
+            for part in item["content"]:
+                yield from map(str.strip, MARKED.split(part.get("text", "")))
+        elif item["type"] == "function_call_output":
+            yield item["output"][0]["text"]
 
 
 def _spec(name: str) -> Json:

@@ -1,16 +1,19 @@
 """What must hold in a world after each of its moments, by what was sent, shown and stored.
 
-Nothing here asks the code that is judged. Requests are those that the stand-in has recorded, rows are read by SQL, and
-each message of a user has a word by which it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for
-anything, and nothing waits to be written.
+Nothing here asks the code that is judged, but for what a worker counts of its memory, and the steps in a plan's row.
+Requests are those that the stand-in has recorded, rows are read by SQL, and each message of a user has a word by which
+it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anything, and nothing waits to be written.
 
     valid       a request is refused only where a fault has ordered it, and has no field that the service ignores
     failure     an answer fails only where a fault has struck, and one that has come to no end says so
-    marker      whatever an answer shows of a stored item is stored, and is its user's
-    cut         what a request lacks of its chat was said
+    text        what has come whole is shown whole
+    marker      whatever an answer that is kept shows of a stored item is stored, and is its user's
+    cut         what a request lacks of its chat's words and tool results was said, and what it lacks more, again
+    double      no request has a message of its chat twice
     own         no request has a word of another user's
-    prefix      a request begins as the one before it of its chat, or the row about it says why not
-    bill        what was billed has one row, of as much; what nobody has named is an estimate
+    prefix      a request begins as the one before it of its chat, unless its plan has gone a step further
+    thought     what a model has thought in the last answer is in the next request, where it is kept
+    bill        what was billed has one row of its user and chat, of as much; it is an estimate only after a fault
     sum         the sums of chats and accounts are those of the rows, at the end
     hold        nothing is held when nothing runs
     memory      what a worker counts of its memory is within its bounds
@@ -22,18 +25,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
+from scripts.simulation.host import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from open_webui_openrouter_pipe.app import App
     from scripts.simulation.clock import Clock
-    from scripts.simulation.faults import Record
     from scripts.simulation.host import Host, Shown
     from scripts.simulation.services import Call, Exchange, Upstream
     from scripts.standin.state import RecordedRequest
@@ -53,6 +56,10 @@ SAID_OF_CUTS = re.compile(
     r"left out|shortened|cut to|cut in|[Ss]ummariz|Only the last|less of the chat|words alone|than fit"
 )
 """What a line says of a chat that is not sent whole."""
+SAID_OF_BREAKS = re.compile(rf"{SAID_OF_CUTS.pattern}|not reloaded")
+"""The same of one that begins otherwise: what is stored of it may not be found for once."""
+QUOTED = "[Quotations from earlier"
+"""How a text begins that is in one turn's requests alone, about what they lack."""
 COMMANDS_THAT_CUT = ("/summarize", "/aim", "/discard")
 EXPLAINED = re.compile(
     r"next try is in|not available to several|server is busy|but only [\d,]+ fit|larger window"
@@ -69,25 +76,25 @@ TOO_LONG, COMPRESSED = "maximum context length", "context-compression removed"
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
+TEMPORARY = "temporary:"
+"""How the id of a chat begins that is not saved."""
 MOST_TASKS = 8
 """Of a worker, when nothing runs: those that wait for the next thing to do."""
+NO_BILL: Json = {"total_cost": 0, "upstream_inference_cost": 0, "is_named": False}
+NEVER = "", 0.0, None
 LOST_SECONDS = 60.0
 """Before its end, what a worker has not written."""
 HOLD_SECONDS = 120.0
 """After them whatever a killed worker has held is over."""
 NEW_ROWS = f"{ROWS.replace('SELECT id', 'SELECT rowid, id')} AND rowid > ? ORDER BY rowid"
 NAMED = "SELECT id, user_id FROM openrouter_pipe_artifact WHERE id IN (SELECT value FROM json_each(?))"
-BREAKS = "SELECT steps, break_cause FROM openrouter_pipe_audit WHERE generation = ?"
+STEPS = "SELECT steps FROM openrouter_pipe_audit WHERE generation = ?"
 
 
 class World(Protocol):
     """What is judged."""
 
     upstream: Upstream
-
-    @property
-    def answers(self) -> Sequence[Shown]:
-        """What users have seen, in its order."""
 
     @property
     def kills(self) -> Sequence[tuple[str, float]]:
@@ -99,7 +106,7 @@ class World(Protocol):
 
     @property
     def host(self) -> Host:
-        """What the valves are."""
+        """What the valves are, and what users have seen since the laws were asked last, in its order."""
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """What a statement finds in the database."""
@@ -124,8 +131,10 @@ class _Chat:
 
     body: Json | None = None
     """Of its last request for an answer."""
-    is_told: bool = False
-    """Whether its user was told that it is not sent whole."""
+    thoughts: set[str] = field(default_factory=set)
+    """What its model has thought in its last answer, by the provider's ids."""
+    lacks: set[str] = field(default_factory=set)
+    """What was not sent of it, of which its user was told."""
     is_odd: bool = False
     """Whether a fault has struck its last answer."""
     was_refused: bool = False
@@ -141,7 +150,7 @@ class Laws:
         self.world = world
         self.judged: Counter[str] = Counter()
         """How often each law was asked."""
-        self._exchanges = self._answers = self._row = 0
+        self._row = 0
         self._running: list[Exchange] = []
         self._struck: Counter[str] = Counter()
         self._chats: defaultdict[tuple[str, str], _Chat] = defaultdict(_Chat)
@@ -153,7 +162,7 @@ class Laws:
         self._paid: dict[str, Json] = {}
         """By the ids of rows, also those that are deleted with their chats: whose they are, and what they say."""
         self._bills = 0
-        self._ended: dict[str, tuple[str, float]] = {}
+        self._ended: dict[str, tuple[str, float, Call | None]] = {}
 
     def check(self) -> list[str]:
         """What does not hold, each as a line that begins with the name of its law."""
@@ -161,7 +170,7 @@ class Laws:
         found = [
             *self._of_requests(moment),
             *self._of_answers(moment),
-            *self._of_bills(),
+            *self._of_bills(moment),
             *self._of_holds(),
             *self._of_memory(),
         ]
@@ -187,8 +196,8 @@ class Laws:
         upstream.exchanges.clear()
         over = [each for each in new if not each.record or each.record.ended_at is not None]
         self._running = [each for each in new if each.record and each.record.ended_at is None]
-        answers = self.world.answers[self._answers :]
-        self._answers += len(answers)
+        answers = [*self.world.host.answers]
+        self.world.host.answers.clear()
         struck = upstream.faults.struck - self._struck
         self._struck = Counter(upstream.faults.struck)
         return Moment(over, answers, struck)
@@ -205,7 +214,8 @@ class Laws:
             if (record := exchange.record) is None:
                 continue
             self.judged["valid"] += 1
-            self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0
+            if exchange.generation:
+                self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0, exchange.call
             is_lost = exchange.call in helped and (LOSING & {*moment.struck} or exchange.call in elsewhere)
             is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record) or is_lost
             if record.status >= 400 and not is_due:
@@ -250,12 +260,15 @@ class Laws:
             chat = self._chats[shown.call.user_id, shown.call.chat_id]
             yield from self._of_failure(shown, sent, moment.struck)
             yield from self._of_markers(shown)
-            first, last = (sent[0].record, sent[-1].record) if sent else (None, None)
-            if first and shown.call.chat_id:
-                yield from self._of_cut(shown, first.raw.decode("utf-8", "replace"), chat)
+            yield from self._of_text(shown, sent)
+            last = sent[-1].record if sent else None
+            if last and shown.call.chat_id:
+                yield from self._of_cut(shown, last, chat)
                 if turns[shown.call.chat_id] == 1:
                     yield from self._of_prefix(shown, sent, chat)
             chat.body = last.body if last else None
+            outputs = [each.record.output for each in sent if each.record]
+            chat.thoughts = {item["id"] for items in outputs for item in items if item["type"] == "reasoning"}
             chat.worker = sent[-1].worker if sent else ""
             is_refused = any(each.record and each.record.status >= 400 for each in sent)
             chat.was_refused |= is_refused
@@ -270,30 +283,55 @@ class Laws:
         if sent and _is_endless(sent[-1], shown.call) and not (shown.error or shown.lines):
             yield f"failure: {shown.call} has no end, and nothing is said: {sent[-1].faults}"
 
+    def _of_text(self, shown: Shown, sent: Sequence[Exchange]) -> Iterator[str]:
+        """What has come whole must be shown whole; a program reads it in another form."""
+        if not shown.call.message_id or shown.ended != "whole":
+            return
+        there = _bare("".join(words_of(json.loads(shown.output))))
+        for exchange in sent:
+            record = exchange.record
+            if record is None or record.usage is None or exchange.faults:
+                continue
+            self.judged["text"] += 1
+            if (written := _bare(record.written)) not in there:
+                yield f"text: {shown.call} shows {there[:80]!r} for {written[:80]!r}"
+
     def _of_markers(self, shown: Shown) -> Iterator[str]:
+        if shown.ended == "killed":  # nobody keeps that, and a call may have a name before it is whole
+            return
         self.judged["marker"] += 1
         pasted = _marked(json.dumps(shown.messages))
         names = {name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)}
-        if not names or shown.call.chat_id.startswith("temporary:"):
+        if not names or shown.call.chat_id.startswith(TEMPORARY):
             return
         owners = dict(self.world.query(NAMED, [json.dumps(sorted(names))]))
         for name in sorted(names):
             if owners.get(name) != shown.call.user_id:
                 yield f"marker: {name} of {shown.call} is of {owners.get(name, 'nobody')}"
 
-    def _of_cut(self, shown: Shown, raw: str, chat: _Chat) -> Iterator[str]:
+    def _of_cut(self, shown: Shown, record: RecordedRequest, chat: _Chat) -> Iterator[str]:
         self.judged["cut"] += 1
         said = [*shown.lines, shown.error]
-        cuts = any(text.startswith(COMMANDS_THAT_CUT) for text in shown.messages)
-        chat.is_told |= cuts or any(map(SAID_OF_CUTS.search, said)) or shown.ended != "whole"
-        words = [found[0] for text in shown.messages if (found := CANARY.search(text))]
-        known = {found[0] for found in CANARY.finditer(raw)}
-        missing = [word for word in words if word not in known]
-        if missing and not (chat.is_told or shown.error):
-            yield f"cut: {shown.call} was sent without {missing[:3]}, and nothing was said ({shown.lines})"
+        is_told = any(text.startswith(COMMANDS_THAT_CUT) for text in shown.messages)
+        is_told |= any(map(SAID_OF_CUTS.search, said)) or shown.ended != "whole"
+        strings = [*_strings(record.body)]
+        self.judged["double"] += 1
+        known = Counter(shown.messages)
+        if doubled := [text[:40] for text in known if strings.count(text) > known[text]]:
+            yield f"double: {shown.call} was sent with {doubled} more than once"
+        lasting = "\n".join(text for text in strings if not text.startswith(QUOTED))
+        missing = {text for text in shown.before if text not in lasting}
+        if (new := missing - chat.lacks) and not (is_told or shown.error):
+            begun = sorted(text[:40] for text in new)[:3]
+            yield f"cut: {shown.call} was sent without {begun}, and nothing was said ({shown.lines})"
+        chat.lacks |= missing
         if shown.expects and self.world.host.valves.get("RECALL", True):
             self.judged["recall"] += 1
-            if shown.ended == "whole" and not shown.error and shown.expects not in raw:
+            if (
+                shown.ended == "whole"
+                and not shown.error
+                and not any(shown.expects in text for text in strings)
+            ):
                 yield f"recall: {shown.call} was sent without {shown.expects}"
 
     def _of_prefix(self, shown: Shown, sent: Sequence[Exchange], chat: _Chat) -> Iterator[str]:
@@ -303,25 +341,35 @@ class Laws:
         if chat.was_refused and chat.worker != sent[0].worker:
             return
         self.judged["prefix"] += 1
-        at = broken_at(*(self._kept(body, shown.call) for body in (chat.body, record.body)))
-        if at == "" or any(map(SAID_OF_CUTS.search, shown.lines)):
+        if any(map(SAID_OF_BREAKS.search, shown.lines)):
             return
-        found = self.world.query(BREAKS, [sent[0].generation])
-        if not any(cause or _is_step(json.loads(steps)) for steps, cause in found):
+        if self._keeps_thoughts(shown.call):
+            self.judged["thought"] += 1
+            if lost := chat.thoughts - {item.get("id") for item in record.body["input"]}:
+                yield f"thought: {shown.call} was sent without {sorted(lost)}"
+        at = broken_at(*(self._kept(body, shown.call) for body in (chat.body, record.body)))
+        if at == "":
+            return
+        found = self.world.query(STEPS, [sent[0].generation])
+        if not any(step.get("triggered") for (steps,) in found for step in json.loads(steps)):
             yield f"prefix: {shown.call} begins otherwise than the request before it, at {at}"
 
     def _kept(self, body: Json, call: Call) -> Json:
         """A request without thoughts, where the valves let them go after a turn; what followed them then has no id."""
-        host = self.world.host
-        of_user = host.users[call.user_id].valves.get(RETENTION, host.valves.get(RETENTION, KEPT))
-        if {of_user, host.valves.get(RETENTION, KEPT)} == {KEPT} or not isinstance(body["input"], list):
+        if self._keeps_thoughts(call) or not isinstance(body["input"], list):
             return body
         items = [item for item in body["input"] if item.get("type") != "reasoning"]
         return {**body, "input": [{name: item[name] for name in item if name != "id"} for item in items]}
 
+    def _keeps_thoughts(self, call: Call) -> bool:
+        """Whether thoughts stay in a chat's requests after their turn."""
+        host = self.world.host
+        valves = host.valves, host.users[call.user_id].valves
+        return all(each.get(RETENTION, KEPT) == KEPT for each in valves)
+
     # --- what is stored, and held
 
-    def _of_bills(self) -> Iterator[str]:
+    def _of_bills(self, moment: Moment) -> Iterator[str]:
         service = self.world.upstream.service
         self._unbilled |= dict([*service.bills.items()][self._bills :])
         self._bills = len(service.bills)
@@ -332,25 +380,33 @@ class Laws:
             self._paid[name] = {"user_id": user, "chat_id": chat, "cost": cost, "provider_cost": provider}
             self.judged["bill"] += 1
             self._rows_of[generation] += 1
-            bill = self._unbilled.pop(generation, None)
+            _, _, call = self._ended.get(generation, NEVER)
+            whose = call and (call.user_id, "" if call.chat_id.startswith(TEMPORARY) else call.chat_id)
+            if whose and whose != (user, chat):
+                yield f"bill: {generation} of {call} has a row of {user} in {chat!r}"
             if generation and self._rows_of[generation] > 1:
                 yield f"bill: {generation} has {self._rows_of[generation]} rows"
-            elif estimated or not generation:
-                continue
-            elif bill is None:
-                if cost + provider:
-                    yield f"bill: the row {name} is of {generation}, which was never billed"
-            elif abs(cost + provider - billed(bill)) > MOST_ROUNDING:
-                yield f"bill: {generation} has a row of ${cost + provider:.6f} for ${billed(bill):.6f}"
+            elif not estimated:
+                yield from self._of_exact(generation, cost + provider)
+            elif self._unbilled.pop(generation, NO_BILL)["is_named"] and not (
+                moment.struck or self._may_be_lost(generation)
+            ):
+                yield f"bill: {generation} is estimated, and nothing has struck"
         for generation, bill in [*self._unbilled.items()]:
             if bill["is_named"] and generation in self._ended:
                 del self._unbilled[generation]
                 if not self._may_be_lost(generation):
                     yield f"bill: {generation} (${billed(bill):.6f}) has no row"
 
+    def _of_exact(self, generation: str, dollars: float) -> Iterator[str]:
+        """A row that is no estimate."""
+        bill = self._unbilled.pop(generation, NO_BILL)
+        if abs(dollars - billed(bill)) > MOST_ROUNDING:
+            yield f"bill: {generation or 'nothing'} has a row of ${dollars:.6f} for ${billed(bill):.6f}"
+
     def _may_be_lost(self, generation: str) -> bool:
         """Whether its worker was killed before it can have been written."""
-        worker, ended = self._ended.get(generation, ("", 0.0))
+        worker, ended, _ = self._ended.get(generation, NEVER)
         return any(
             name == worker and when - LOST_SECONDS < ended <= when + 1 for name, when in self.world.kills
         )
@@ -436,8 +492,18 @@ def _is_endless(exchange: Exchange, call: Call) -> bool:
     )
 
 
-def _is_step(steps: Iterable[Record]) -> bool:
-    return any(step.get("triggered") for step in steps)
+def _bare(text: str) -> str:
+    """A text without spaces: the host strips them."""
+    return "".join(text.split())
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _strings(each)
 
 
 def _marked(text: str) -> set[str]:

@@ -58,7 +58,7 @@ _EXCHANGE: ContextVar[Exchange] = ContextVar("_EXCHANGE")
 class Exchange:
     """One request: of which call and worker, as the stand-in has recorded it, the id of its bill, what has struck it.
 
-    `has_left` says that the client has closed it before its end, and `is_broken` that the network has cut it.
+    `is_broken` says that the network has cut it.
     """
 
     worker: str
@@ -66,7 +66,6 @@ class Exchange:
     record: RecordedRequest | None = None
     generation: str = ""
     faults: list[Record] = field(default_factory=list)
-    has_left: bool = False
     is_broken: bool = False
 
 
@@ -265,7 +264,6 @@ class Answer(httpx.AsyncByteStream):
         self.transport.open.pop(self, None)
         self.error = self.error or httpx.ReadError("It was closed.")
         if self._task and not self._task.done():
-            self.exchange.has_left = not self._is_complete
             self._task.cancel()
 
     def _watch(self) -> None:

@@ -210,11 +210,11 @@ class Acts:
         return await self.ask(text=text, expects=code)
 
     async def paste(self) -> None:
-        """Write what marks another user's answer into one's own, and go on."""
+        """Write what marks another user's answer of the same model into one's own, and go on."""
         others = [chat for chat in self.host.chats.values() if chat.user_id != self.user.id]
-        marks = sorted(
-            {mark for chat in others for answer in chat.answers for mark in marks_of(answer.output)}
-        )
+        answers = (answer for chat in others for answer in chat.answers)
+        alike = (answer for answer in answers if answer.model == self.step["model"])
+        marks = sorted({mark for answer in alike for mark in marks_of(answer.output)})
         texts = [item for answer in self.chat.answers for item in answer.output if item["type"] == "message"]
         if marks and texts:
             part = texts[self.step["number"] % len(texts)]["content"][0]

@@ -166,11 +166,6 @@ class World:
         """What answers in each worker that lives."""
         return {worker.name: app for worker in self.workers if (app := worker.app)}
 
-    @property
-    def answers(self) -> list[host.Shown]:
-        """What users saw, turn by turn."""
-        return self.host.answers
-
     def user(self, step: Json) -> host.User:
         """Whose a step is."""
         return self.host.users[f"user-{step['user'] % len(self.host.users)}"]
@@ -322,11 +317,15 @@ def _new_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asy
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of a run: its log's digest, what was counted, and what is broken, None for nothing."""
+    """What came of a run: its log's digest, what was counted, and what is broken, None for nothing.
+
+    `judged` says how often each law was asked.
+    """
 
     digest: str
     counts: dict[str, int]
     struck: dict[str, int]
+    judged: dict[str, int]
     broken: BrokenError | None
     lines: tuple[str, ...]
     processor_seconds: float
@@ -359,5 +358,6 @@ async def _run(story: Json, **options: Any) -> Ran:
         finally:
             await world.aclose()
     counts = {**world.counts, "kills": len(world.kills), "days": int(world.loop.time() / 86_400)}
-    struck = dict(world.faults.struck)
-    return Ran(world.digest.hexdigest(), counts, struck, broken, tuple(world.lines), process_time() - begun)
+    struck, judged = dict(world.faults.struck), dict(world.laws.judged)
+    seconds = process_time() - begun
+    return Ran(world.digest.hexdigest(), counts, struck, judged, broken, tuple(world.lines), seconds)

@@ -17,6 +17,7 @@ from scripts.faults.audit import Report
 from scripts.faults.chats import Outage, Stored, compare_chats, stored_in
 from scripts.faults.curves import COLOURS, FAULT, HIGH, LEFT, RIGHT, WIDE, draw
 from scripts.faults.probe import watch
+from scripts.faults.run import read_log
 from scripts.faults.samples import DESCRIPTORS, MEMORY, TASKS, leaks_in, slope
 from scripts.faults.upstream import digest, tag, told, write_down
 from scripts.faults.users import Asked, said_in
@@ -227,6 +228,14 @@ def test_of_a_stored_chat_the_models_words_are_read() -> None:
         Stored(1, "One."),
         Stored(2, "Two. ", "One."),
     ]
+
+
+def test_an_error_that_nobody_expected_is_found_in_the_log() -> None:
+    """What the pipe has words for, such as a bill that is not written, is counted alone."""
+    report = Report()
+    read_log("1 bill not written, lost: {}\n2 AB12: unexpected error\nTraceback\n", report)
+    assert report.violations == ["2 AB12: unexpected error"]
+    assert report.figures["log: bill not written"] == 1
 
 
 def test_a_program_hears_the_deltas() -> None:

@@ -26,13 +26,13 @@ QUESTION, SECOND = "canary-ada-1 Good morning", "canary-ada-2 And good night"
 TOLD = "2 of 9 earlier turns were left out: about 900 tokens."
 TABLES = """
     CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
-        purpose, created, rejected DEFAULT 0, steps DEFAULT '[]', break_cause DEFAULT '');
+        purpose, created, rejected DEFAULT 0, steps DEFAULT '[]');
     CREATE TABLE openrouter_pipe_artifact (id, user_id);
     CREATE TABLE openrouter_pipe_hold (id, until);
     CREATE TABLE openrouter_pipe_ledger (user_id, chat_id, cost, provider_cost);
     CREATE TABLE openrouter_pipe_usage (account, cost, provider_cost);
 """
-ROW = "INSERT INTO openrouter_pipe_audit VALUES (?,?,?,?,0,'ada','chat-1','a/m','answer',1,0,'[]','')"
+ROW = "INSERT INTO openrouter_pipe_audit VALUES (?,?,?,?,0,'ada','chat-1','a/m','answer',1,0,'[]')"
 
 
 class World:
@@ -44,11 +44,12 @@ class World:
         self.upstream: Any = SimpleNamespace(
             exchanges=list[Exchange](), service=service, faults=faults, failures=list[str]()
         )
-        self.answers: list[Shown] = []
         self.kills: list[tuple[str, float]] = []
         self.apps: dict[str, Any] = {}
         self.clock: Any = SimpleNamespace(true=lambda: NOW)
-        self.host: Any = SimpleNamespace(valves={}, users={"ada": SimpleNamespace(valves={})})
+        users = {"ada": SimpleNamespace(valves={})}
+        self.host: Any = SimpleNamespace(valves={}, users=users, answers=list[Shown]())
+        self.asked_before = 0
         self.rows = sqlite3.connect(":memory:")
         self.rows.executescript(TABLES)
         self.rows.execute(f"INSERT INTO openrouter_pipe_artifact VALUES ('{ULID}', 'ada')")
@@ -60,12 +61,13 @@ class World:
 
     def asked(self, texts: list[str], *, before: tuple[Json, ...] = (), **shown: Any) -> Exchange:
         """Another answer, whose request has these texts."""
-        number = len(self.answers) + 1
+        self.asked_before += 1
+        number = self.asked_before
         items = [*before, *({"role": "user", "content": text} for text in texts)]
         body = {"model": "a/m", "input": items}
         raw = json.dumps(body).encode()
         record = RecordedRequest("POST", "/responses", "", {}, "account", raw, body, NOW - 10)
-        call = Call("ada", "chat-1", f"message-{number}")
+        call = shown.pop("call", Call("ada", "chat-1", f"message-{number}"))
         record.status, record.finished, record.ended_at, record.usage = 200, True, NOW - 5, {}
         exchange = Exchange("w0", call, record, f"gen-{number}")
         self.upstream.exchanges.append(exchange)
@@ -81,15 +83,21 @@ class World:
             "told_at": NOW,
         }
         self.rows.execute(ROW, (f"row-{number}", f"gen-{number}", 0, 0.25))
-        output = f"[{ULID}]: #" if number == 1 else "Yes."
-        self.answers.append(Shown(call, tuple(shown.pop("messages", texts)), output, **shown))
+        whose = call.user_id, call.chat_id, f"row-{number}"
+        self.rows.execute("UPDATE openrouter_pipe_audit SET user_id = ?, chat_id = ? WHERE id = ?", whose)
+        record.written = "Yes." if number == 1 else "No."
+        text = f"[{ULID}]: #\n{record.written}" if number == 1 else record.written
+        output = json.dumps([{"type": "message", "content": [{"type": "output_text", "text": text}]}])
+        said = tuple(shown.pop("messages", texts))
+        kept = tuple(shown.pop("words", said))
+        self.host.answers.append(Shown(call, said, output, before=kept, **shown))
         return exchange
 
     def show(self, **fields: Any) -> None:
         """Let the last answer be another one."""
-        last = self.answers.pop()
+        last = self.host.answers.pop()
         values = {name: getattr(last, name) for name in Shown.__slots__}
-        self.answers.append(Shown(**values | fields))
+        self.host.answers.append(Shown(**values | fields))
 
     @property
     def last(self) -> Exchange:
@@ -116,6 +124,35 @@ def goes_on(world: World, *, system: str = "") -> Exchange:
     return world.asked(texts, before=more, messages=[QUESTION, SECOND, *texts], appended=True)
 
 
+def goes_on_without(*thoughts: str) -> Callable[[World], None]:
+    """The next request has not all that the model thought before its first answer."""
+
+    def change(world: World) -> None:
+        world.record.output = [{"type": "reasoning", "id": each} for each in ("rs_1", "rs_2")]
+        assert world.laws.check() == []
+        kept = [{"type": "reasoning", "id": each} for each in ("rs_1", "rs_2") if each not in thoughts]
+        before = (ANSWERED[0], *kept, ANSWERED[1])
+        world.asked([SECOND], before=before, messages=[QUESTION, SECOND], appended=True)
+
+    return change
+
+
+def quoted(world: World) -> None:
+    """A turn's quotations go with it: what they have is not sent with the next one."""
+    said = f"[Quotations from earlier turns of this conversation]\n{SECOND}"
+    world.record.body["input"].append({"role": "user", "content": said})
+    world.show(before=(QUESTION, SECOND))
+
+
+def lacks_more(world: World) -> None:
+    """What its user was told of is not sent, and then more."""
+    world.show(before=(QUESTION, SECOND), lines=(TOLD,))
+    assert world.laws.check() == []
+    world.asked([QUESTION], words=(QUESTION, SECOND))
+    assert world.laws.check() == []
+    world.asked([QUESTION], words=(QUESTION, SECOND, "canary-ada-3 And?"))
+
+
 def refused(world: World) -> None:
     world.record.status, world.record.error = 400, "no such parameter"
 
@@ -134,9 +171,7 @@ def cut_off(world: World) -> None:
 
 def another(world: World) -> None:
     """Eve has sent something of her own, and Ada what is Eve's."""
-    other = world.asked(["canary-eve-1 Hello"])
-    other.call = Call("eve", "chat-9", "message-9")
-    world.show(call=other.call)
+    world.asked(["canary-eve-1 Hello"], call=Call("eve", "chat-9", "message-9"))
     world.upstream.exchanges.reverse()
     world.record.raw += b" canary-eve-1"
 
@@ -145,6 +180,8 @@ def thought(world: World) -> None:
     """What Eve's model has thought is in Ada's next request."""
     world.last.call = Call("eve", "chat-9", "message-9")
     world.record.raw, world.record.output = b"", [{"type": "reasoning", "id": "rs_1"}]
+    world.record.written = ""
+    world.rows.execute("UPDATE openrouter_pipe_audit SET user_id = 'eve', chat_id = 'chat-9'")
     world.show(call=world.last.call, output="[]", messages=())
     world.asked([QUESTION], before=({"type": "reasoning", "id": "rs_1", "summary": []},))
     world.host.users["eve"] = world.host.users["ada"]
@@ -186,20 +223,49 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that says so": (also(cut_off, lambda world: world.show(error="Lost.")), ""),
     "one that was stopped": (also(cut_off, lambda world: world.show(ended="stopped")), ""),
     "a marker without a row": (sql("DELETE FROM openrouter_pipe_artifact"), "marker"),
+    "one in what a dead process has not kept": (
+        also(sql("DELETE FROM openrouter_pipe_artifact"), lambda world: world.show(ended="killed")),
+        "",
+    ),
     "a marker of another": (sql("UPDATE openrouter_pipe_artifact SET user_id = 'eve'"), "marker"),
-    "a message that is not sent": (lambda world: world.show(messages=(QUESTION, SECOND)), "cut"),
-    "one that is said not to be": (
-        lambda world: world.show(messages=(QUESTION, SECOND), lines=(TOLD,)),
+    "a message that is not sent": (lambda world: world.show(before=(QUESTION, SECOND)), "cut"),
+    "one that is sent in part": (lambda world: world.show(before=(f"{QUESTION}, and good night",)), "cut"),
+    "one that is said not to be": (lambda world: world.show(before=(QUESTION, SECOND), lines=(TOLD,)), ""),
+    "one that is sent twice": (
+        lambda world: world.record.body["input"].append({"role": "user", "content": QUESTION}),
+        "double",
+    ),
+    "one that is quoted alone": (quoted, "cut"),
+    "another than was said before": (lacks_more, "cut"),
+    "an answer that is shown in part": (lambda world: world.show(output="[]"), "text"),
+    "one that a program has in another form": (
+        lambda world: world.show(output="[]", call=Call("ada", "", "")),
         "",
     ),
     "a word of another": (another, "own"),
     "a thought of another": (thought, "own"),
     "a chat that goes on": (goes_on, ""),
+    "one that goes on with its thoughts": (goes_on_without(), ""),
+    "one that goes on without a thought": (goes_on_without("rs_2"), "thought"),
+    "one whose user lets them go": (
+        also(
+            lambda world: world.host.valves.update(PERSIST_REASONING_TOKENS="disabled"),
+            goes_on_without("rs_1", "rs_2"),
+        ),
+        "",
+    ),
     "another beginning": (lambda world: goes_on(world, system=" Changed."), "prefix"),
-    "one whose row says why": (
+    "one after what was stored is not found": (
         also(
             lambda world: goes_on(world, system=" Changed."),
-            sql("UPDATE openrouter_pipe_audit SET break_cause = 'edit'"),
+            lambda world: world.show(lines=("Stored items not reloaded: 3 (the database is unavailable).",)),
+        ),
+        "",
+    ),
+    "one that a step of the plan has": (
+        also(
+            lambda world: goes_on(world, system=" Changed."),
+            sql("""UPDATE openrouter_pipe_audit SET steps = '[{"triggered": true}]'"""),
         ),
         "",
     ),
@@ -218,8 +284,17 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         ),
         "bill",
     ),
+    "a row of another": (sql("UPDATE openrouter_pipe_audit SET user_id = 'eve'"), "bill"),
+    "a row of another chat": (sql("UPDATE openrouter_pipe_audit SET chat_id = 'chat-9'"), "bill"),
     "another sum": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26"), "bill"),
-    "an estimate": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"), ""),
+    "an estimate": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"), "bill"),
+    "an estimate after a fault": (
+        also(
+            sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"),
+            lambda world: world.upstream.faults.struck.update(["refusal"]),
+        ),
+        "",
+    ),
     "two rows": (lambda world: world.rows.execute(ROW, ("row-9", "gen-1", 0, 0.25)), "bill"),
     "a row without a bill": (lambda world: world.rows.execute(ROW, ("row-9", "gen-9", 0, 0.25)), "bill"),
     "a hold": (sql(f"INSERT INTO openrouter_pipe_hold VALUES ('row-9', {NOW + 60})"), "hold"),

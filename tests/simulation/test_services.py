@@ -74,7 +74,7 @@ def test_an_answer_comes_and_is_billed_once() -> None:
         status, content = await small.ask()
         assert (status, content.endswith(b"data: [DONE]\n\n")) == (200, True)
         (exchange,) = small.upstream.exchanges
-        assert (exchange.call, exchange.worker, exchange.has_left) == (CALLER, "w0", False)
+        assert (exchange.call, exchange.worker) == (CALLER, "w0")
         assert [*small.upstream.service.bills] == [exchange.generation]
 
     within(work)
