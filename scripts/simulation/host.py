@@ -218,7 +218,7 @@ class Host:
     def _note(self, request: Request, turn: _Turn, ended: str) -> None:
         said = tuple(message.text for message in turn.path if message.role == "user")
         results = (item for item in turn.output if item["type"] == "function_call_output")
-        before = (*_words_of(turn.path), *words_of(results))
+        before = (*turn.before, *words_of(results))
         output, lines = json.dumps(turn.output), tuple(turn.lines)
         self.log("answer", request.chat.id, turn.answer.id, ended, output, turn.lines, turn.error)
         shown = Shown(
@@ -355,6 +355,7 @@ class _Turn:
         chat, question = request.chat, request.question
         self.call = Call(chat.user_id, chat.id, answer.id, task="")
         self.path, self.system = chat.branch(question.id), chat.system
+        self.before = tuple(_words_of(self.path))  # another answer of the branch may be on its way
         self.output: list[Json] = list(request.continues.output) if request.continues else []
         self.lines: list[str] = []
         self.error = ""
