@@ -19,4 +19,4 @@ __all__ = [
     "extract_marker_ulid",
     "transform_messages_to_input",
 ]
-__version__ = "0.1.0"
+__version__ = "1.0.0"

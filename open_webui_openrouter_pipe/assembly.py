@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC
@@ -47,15 +47,14 @@ from .threads import apart
 from .turn.admission import Away
 from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
-from .turn.commands import CommandRunner
+from .turn.commands import CommandRunner, SpendingReader
 from .turn.fit import Fitter, FitTerms
 from .turn.own_tools import RecallTool, ToolRuns
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRunner
-from .turn.spending import SpendingReader
 from .turn.summaries import Hold, Summarizer, SummaryModel, SummaryWriter
-from .words.lines import ENGLISH, listed, notice
+from .words.lines import ENGLISH, is_line, listed, notice
 from .worker import Stores, Worker
 
 log = logging.getLogger(__name__)
@@ -85,7 +84,8 @@ class Assembly:
         if call.keeps:
             store, persistence = stores.saved, settings.persistence
         elif call.is_unsaved:
-            store, persistence = stores.unsaved, settings.persistence.of_unsaved
+            # reasoning alone, which no line in the chat's text refers to
+            store, persistence = stores.unsaved, replace(settings.persistence, tools=False, in_memory=True)
         if persistence.reasoning == "disabled":
             # Nobody comes back for that of a call without a page: it goes with the call.
             running = stores.running if call.in_chat else stores.of_one_call()
@@ -130,7 +130,7 @@ class Assembly:
             tools=ToolRuns(call.tools, worker.places, settings.tool_timeout_seconds) if call.tools else None,
             folded_answers=partial(worker.host.folded_answers, call),
             commands=self._commands(composer, fitter, spending),
-            name_chat=partial(self._name_chat, call.name_chat) if call.name_chat else None,
+            name_chat=(lambda: worker.own.start(named())) if (named := call.name_chat) else None,
         )
         model = self.permitted.model
         is_made = model and model.endpoint not in {"responses", ""}
@@ -142,8 +142,7 @@ class Assembly:
         These endpoints take few preferences of providers: where another one protects, nothing is sent.
         """
         from .openrouter.creation import PREFERENCES, Creations
-        from .turn.creation import CreationParts
-        from .turn.pieces import ImageRunner, SpeechRunner, TranscriptRunner
+        from .turn.creation import CreationParts, ImageRunner, SpeechRunner, TranscriptRunner
         from .turn.video import VideoRunner
 
         worker, call, settings = self.worker, self.permitted.call, self.permitted.settings
@@ -181,9 +180,6 @@ class Assembly:
                 yield away
             finally:
                 self.library.held.release()
-
-    def _name_chat(self, name: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self.worker.own.start(name())
 
     async def _show_once(self, line: Notice) -> None:
         """Show a line about asking again; what a request was changed in is told once in a chat."""
@@ -295,14 +291,10 @@ class Assembly:
         if switched.cache_lifetime == "auto" and not call.task and model_family(call.model_id) == ANTHROPIC:
             pauses = await self.worker.host.chat_pauses(call)
             switched = replace(switched, cache_lifetime=cheapest_lifetime(pauses, model))
-        if call.in_chat and switched.server_tools.tools:
-            switched = replace(
-                switched, server_tools=replace(switched.server_tools, time_zone=call.time_zone)
-            )
         named = call.user_id, call.chat_id, call.message_id if switched.identity == "trace" else ""
         limit = permitted.payer.limit_dollars, bool(permitted.payer.under)
         asked = call.model_id, call.task, call.in_chat, call.host_search, switched.cache_lifetime
-        of = [*named, *limit, *asked, switched.server_tools.time_zone]
+        of = [*named, *limit, *asked, switched.server_tools.tools and call.time_zone]
         # its tools are those of other chats, too
         kept = keep({"parameters": {**call.parameters, "tools": None}, "of": of})
         alike = keep({"tools": call.parameters.get("tools")}), permitted.settings, model, permitted.offered
@@ -330,8 +322,9 @@ class Assembly:
                 model_id=call.model_id,
             )
             if call.in_chat:
+                tools = replace(switched.server_tools, time_zone=call.time_zone)
                 parameters = with_server_tools(
-                    parameters, switched.server_tools, call.host_search, model=model, model_id=call.model_id
+                    parameters, tools, call.host_search, model=model, model_id=call.model_id
                 )
             if settings.recall_tool and settings.context.may_recall:
                 own_tools = (RECALL_TOOL,)
@@ -341,8 +334,8 @@ class Assembly:
             model_id=call.model_id,
             pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
         )
-        if tools := parameters.get("tools"):
-            parameters = {**parameters, "tools": self.worker.kept.of({"tools": tools})}
+        if given := parameters.get("tools"):
+            parameters = {**parameters, "tools": self.worker.kept.of({"tools": given})}
         if self.permitted.payer.under:  # tools say nothing of it, and take long to read
             parameters = {**parameters, **self._output_limit(compose({**parameters, "tools": None}))}
         return compose(parameters, own_tools=own_tools)
@@ -500,7 +493,9 @@ async def _attach_documents(
         log.warning("whether the host has their text is not known", exc_info=True)
         silent = ()
     as_excerpts = {
-        file: error for file, error in refused.items() if file.id not in silent and not error.is_unreadable
+        file: error
+        for file, error in refused.items()
+        if file.id not in silent and not is_line(error.user_message, "attachment_binary")
     }
     lines = {
         file.id: notice(

@@ -103,32 +103,9 @@ class SpendingDeclined(PipeError):
 
 
 class AttachmentUnavailable(PipeError):
-    """A file cannot be read, fetched or stored; `user_message` is the reason alone, to stand in a sentence.
-
-    `line` names the sentence. What `is_unreadable` nobody else can read either.
-    """
+    """A file cannot be read, fetched or stored; `user_message` is the reason alone, to stand in a sentence."""
 
     status = 400
-    line: str = "attachment_not_sent"
-    is_unreadable: bool = False
-
-
-class AttachmentDamaged(AttachmentUnavailable):
-    """The file cannot be opened."""
-
-    line = "attachment_damaged_file"
-
-
-class AttachmentBinary(AttachmentUnavailable):
-    """The file is neither text nor of a kind that anybody knows."""
-
-    is_unreadable = True
-
-
-class AddressNotAsked(AttachmentUnavailable):
-    """So many addresses were asked in this turn that this one is not."""
-
-    line = "addresses_not_asked"
 
 
 class AttachmentNotFound(AttachmentUnavailable):

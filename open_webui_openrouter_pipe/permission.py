@@ -14,6 +14,7 @@ from .openrouter import controls
 from .openrouter.client import require_usable
 from .openrouter.server_tools import may_search
 from .ports import Model
+from .responses.tools import SEARCH
 from .responses.values import as_object
 from .settings import Settings
 from .threads import apart
@@ -65,7 +66,7 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
     if call.task and (call.is_moot or (model and not model.writes)):
         return None
     if call.task and worker.memory.declined.contains(call.user_id, call.chat_id):
-        raise SpendingLimitReached(notice("task_of_declined"))
+        raise SpendingLimitReached(notice("answer_stopped"), detail="its chat's message was declined")
     spending, lines = settings.spending, settings.notices
     payer = await worker.spending.admit(
         call.user_id,
@@ -128,16 +129,13 @@ def _without_third_parties(call: Call, settings: Settings, model: Model | None) 
     Zero data retention binds providers of models alone, neither search engines nor OpenRouter's parser and its tools.
     """
     tools = replace(settings.controls.server_tools, keeps_nothing=True)
-    is_wanted = call.in_chat and not call.host_search and tools.mode != "off"
-    is_lost = is_wanted and not may_search(tools, model)
-    lost = (notice("search_keeps_data"),) if is_lost else ()
-    if call.in_chat and tools.forbidden:
-        names = tuple(notice(f"switch_{name}") for name in tools.forbidden)
-        lost = (*lost, notice("tools_keep_data", names=names))
+    searches = not call.host_search and tools.mode != "off" and not may_search(tools, model)
+    lost = [*([SEARCH.name] if searches else []), *tools.forbidden] if call.in_chat else []
+    names = tuple(notice(f"switch_{name}") for name in lost)
     return replace(
         settings,
         controls=replace(settings.controls, server_tools=tools),
         media=replace(settings.media, parses_pdf=False),
         pdf_engine="native",
-        notices=(*settings.notices, *lost),
+        notices=(*settings.notices, *([notice("tools_keep_data", names=names)] if names else [])),
     )

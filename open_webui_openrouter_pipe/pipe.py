@@ -23,14 +23,12 @@ from .errors import PipeError, StoreUnavailable
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_rows import function_id
-from .host.naming import name_chat
 from .host.native import ChannelWriter, HostEvent, NativeWriter, PageWriter, status_event
 from .host.platform import stored_user_valves
 from .host.switches import CHOSEN, Switch, switched_on
 from .host.tagged_code import TaggedCodeWriter
-from .host.tool_runs import HostToolRunner
-from .host.tool_stops import watch_tools
-from .host.wording import EventCall, EventEmitter, in_theme, page_question, user_language, worded
+from .host.tool_runs import HostToolRunner, watch_tools
+from .host.wording import EventCall, EventEmitter, in_theme, name_chat, page_question, user_language, worded
 from .money.prices import dollars
 from .ports import Embed, Failed
 from .responses.values import as_object, as_text

@@ -153,13 +153,12 @@ def read_settings(
     chosen, own_api_key = combined(valves, own), _own_key(own.API_KEY, user_id)
     own_problems = tuple(each for each in given.problems if each.valve not in hidden)
     refusal, notices = _lost(valves, own_problems)
-    if own_api_key:
-        own_problems += tuple(_wrong_key(own_api_key, chosen.BASE_URL))
+    own_problems += tuple(_wrong_key(own_api_key, chosen.BASE_URL))
     tools, allowed = [each.name for each in switched if not each.valve], read_allowed(chosen.SERVER_TOOLS)
     hidden |= {name for name in tools if name not in allowed}
     off = [notice(f"switch_{each.name}") for each in switched if (each.valve or each.name) in hidden]
     if ignored := (*off, *(name for name in wanted if name in refused.keys() - hidden)):
-        notices = (notice("user_limits_not_followed", names=ignored), *notices)
+        notices = (notice("parameters_omitted", names=ignored), *notices)
     if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
         notices = (notice("reasoning_disabled"), *notices)
     return _by_name(
@@ -386,7 +385,7 @@ def unknown_groups(groups: Mapping[str, Sequence[str]], known: Collection[str]) 
             yield unknown_word(valve, name, near=near, takes=_takes(valve))
 
 
-def _wrong_key(key: str, base_url: str) -> Iterator[Problem]:
+def _wrong_key(key: str | None, base_url: str) -> Iterator[Problem]:
     """At another address there may be other keys."""
     if key and base_url.startswith(DEFAULT_BASE_URL) and not key.startswith(_KEY_BEGINNING):
         yield Problem("API_KEY", notice("problem_key", beginning=_KEY_BEGINNING))

@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Annotated, Any, Final, Literal, NamedTuple, cast, get_args
 
-from annotated_types import Ge, Gt, Le
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -47,6 +46,7 @@ from .openrouter.problems import (
 from .openrouter.request import IdentityLevel
 from .openrouter.server_tools import SearchEngine, SearchMode
 from .responses.tools import ALLOWED
+from .responses.values import clean
 from .store.sealing import seal_text
 from .turn.bill import CostLine, NearLimit
 from .turn.recorder import ReasoningRetention
@@ -176,46 +176,21 @@ def default_of(model: type[BaseModel], name: str) -> str:
 
 
 def range_of(field: FieldInfo) -> str:
-    """Return the range of a number, "" for anything else."""
-    kinds: dict[type, Any] = {type(each): each for each in field.metadata}
-    low, above, high = kinds.get(Ge), kinds.get(Gt), kinds.get(Le)
-    if above:
-        return f"above {above.gt:g}" + (f", up to {high.le:g}" if high else "")
-    if low:
-        return f"{low.ge:g} to {high.le:g}" if high else f"{low.ge:g} or more"
-    return ""
+    """Return the range of a number as every language writes it, "" for anything else."""
+    signs = {"ge": "\u2265", "gt": ">", "le": "\u2264"}
+    limits = ((sign, getattr(each, name, None)) for name, sign in signs.items() for each in field.metadata)
+    return ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
 
 
 def takes(model: type[BaseModel], name: str) -> str:
     """Return the line about what a valve takes."""
     field = model.model_fields[name]
-    if choices := get_args(field.annotation):
+    if choices := ("true", "false") if field.annotation is bool else get_args(field.annotation):
         return notice("problem_choices", choices=", ".join(f"`{each}`" for each in choices))
-    kinds = {
-        bool: "switch",
-        int: "whole",
-        float: "number",
-    }
-    if kind := kinds.get(cast("type", field.annotation)):
-        return notice(f"problem_{kind}", limits=_symbols(field), default=f"{field.default:g}")
+    if kind := {int: "whole", float: "number"}.get(cast("type", field.annotation)):
+        return notice(f"problem_{kind}", limits=range_of(field), default=f"{field.default:g}")
     found = _EXAMPLE.search(text_of(model, name).help)
     return example(found[1] if found else field.default)
-
-
-def _symbols(field: FieldInfo) -> str:
-    """The range of a number as every language writes it."""
-    signs = (
-        ("\u2265", "ge"),
-        (">", "gt"),
-        ("\u2264", "le"),
-    )
-    found = [
-        (sign, getattr(limit, name))
-        for sign, name in signs
-        for limit in field.metadata
-        if hasattr(limit, name)
-    ]
-    return ", ".join(f"{sign} {limit:g}" for sign, limit in found)
 
 
 def _wrong_value(model: type[BaseModel], name: str, value: object) -> Problem:
@@ -362,7 +337,7 @@ def _wrong_advanced(name: str, value: object) -> Problem:
 def _read_object(text: str) -> dict[str, Any]:
     """Read a JSON object, {} from an empty text. Raises ValueError, where it can be said with the place."""
     try:
-        value = json.loads(text) if text.strip() else {}
+        value = clean(json.loads(text)) if text.strip() else {}
     except RecursionError:
         raise ValueError("levels too deep") from None
     if not isinstance(value, dict):

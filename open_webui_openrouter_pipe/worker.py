@@ -36,14 +36,13 @@ from .settings import Settings, StoreSettings, has_proxy, unknown_groups
 from .store.artifacts import RunningRows, SavedRows, SealedArtifacts, UnsavedRows
 from .store.beside import Leases
 from .store.cache import CachedRows, GuardedRedis
-from .store.calibrations import StoredCalibrations
 from .store.database import Database
 from .store.kept import MemorySummaries, SealedPrompts, SealedSummaries
 from .store.ledger import SpendingLedger
 from .store.sealing import Keyring
 from .store.sweep import HostRecords, Schedule, Sweep
 from .store.table import RowStore, SqlRows
-from .store.tokenizer import LocalTokenizer
+from .store.tokens import LocalTokenizer, StoredCalibrations
 from .turn.admission import Admission
 from .turn.bill import SpendingServices
 from .turn.fit import PlannerServices

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from open_webui_openrouter_pipe.maintenance.releases import UPDATE_FILE, signed_text
+from open_webui_openrouter_pipe.maintenance.updates import UPDATE_FILE, signed_text
 from scripts.bundle import builder, verifier
 from scripts.bundle.builder import MAINTENANCE, PIPE, BuildError, Function, Package
 from scripts.paths import DIST, PACKAGE, ROOT, VENV
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 BUNDLE = f"{PIPE.id}.py"
 """Open WebUI takes a function's id from the name of the file that it imports."""
+
+KEY_VARIABLE = "SIGNING_KEY_FILE"
+"""The environment's variable that names the file with the key, for who builds releases by a script."""
 
 STUB = f"pip/{PIPE.id}.py"
 MANIFEST = "manifest.json"
@@ -168,7 +171,11 @@ def main() -> int:
         "--verify", type=Path, metavar="FILE", help="build nothing; judge a file or an export"
     )
     parser.add_argument(
-        "--sign", type=Path, metavar="KEYFILE", help=f"sign the release too, in {UPDATE_FILE}"
+        "--sign",
+        type=Path,
+        metavar="KEYFILE",
+        default=os.environ.get(KEY_VARIABLE) or None,
+        help=f"sign the release too, in {UPDATE_FILE}; without it, with the file that {KEY_VARIABLE} names",
     )
     parser.add_argument(
         "--new-key", type=Path, metavar="KEYFILE", help="build nothing; make a key, and print its public half"

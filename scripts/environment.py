@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from scripts.paths import CACHE, LIGHT_VENV, ROOT, VENV
+from scripts.paths import CACHE, HOST_VENVS, LIGHT_VENV, ROOT, VENV
 
 
 def prepare() -> None:
@@ -45,9 +45,29 @@ def prepare_light() -> Path | None:
     return python
 
 
-def _install(python: Path, *groups: str) -> None:
-    """Install the package's dependencies and these groups of pyproject.toml in one resolution."""
+def prepare_host(version: str) -> Path:
+    """Make an environment with this version of Open WebUI in the place of the pinned one; return its Python."""
+    folder = HOST_VENVS / version
+    python, override = folder / "bin" / "python", folder / "override.txt"
+    if not python.exists():
+        _run(VENV / "bin" / "python", "-m", "venv", "--without-pip", str(folder))
+    stamp = _stamp(python, "host")
+    if not stamp.exists():
+        print(f"installing Open WebUI {version} into {folder}; that takes some minutes", flush=True)
+        override.write_text(f"open-webui=={version}\n", "utf-8")
+        _install(python, "dev", "host", override=override)
+        _set(stamp)
+    return python
+
+
+def _install(python: Path, *groups: str, override: Path | None = None) -> None:
+    """Install the package's dependencies and these groups of pyproject.toml in one resolution.
+
+    What a file `override` names has the version that it names.
+    """
     chosen = [word for group in groups for word in ("--group", group)]
+    if override:
+        chosen += ["--override", str(override)]
     uv = VENV / "bin" / "uv"
     _run(uv, "pip", "install", "--quiet", "--python", str(python), "-r", "pyproject.toml", *chosen)
 
@@ -117,6 +137,7 @@ def prepare_vocabularies() -> None:
 PACKAGES = {
     "redis-server": "redis-server",
     "postgres": "postgresql",
+    "pgbouncer": "pgbouncer",
     "chromium": "chromium",
     "chromedriver": "chromium-driver",
 }
@@ -124,8 +145,8 @@ PACKAGES = {
 
 
 def find_program(program: str) -> Path | None:
-    """The program on the PATH, or among PostgreSQL's own directories, which Debian keeps off the PATH."""
-    if found := shutil.which(program):
+    """The program on the PATH, or in a directory that Debian keeps off it, as PostgreSQL's own."""
+    if found := shutil.which(program) or shutil.which(program, path="/usr/sbin"):
         return Path(found)
     return next(iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), reverse=True)), None)
 

@@ -1,7 +1,8 @@
 """Runs the checks and the tests, after setting up what they need.
 
 In three sizes: `--quick` without servers, browser and Open WebUI; a whole run, with one of each; `--thorough` with
-everything. tests/support/sizes.py owns what is thorough, tests/conftest.py which process runs what.
+everything. tests/support/sizes.py owns what is thorough, tests/conftest.py which process runs what. With `--host`
+only what an Open WebUI has a part in runs, beside the version that is named.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from scripts import environment
 from scripts.paths import ROOT, VENV
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 QUICK = "not live and not browser and not servers and not index"
 WORKERS = 2
 DEVELOPMENT = ("tests/docs", "tests/scripts", "tests/standin")
 """Tests of what runs on this environment's Python alone."""
+OF_HOST = ("tests/live", "tests/host", "tests/history/test_host_output.py", "tests/words/test_languages.py")
+"""Tests in which Open WebUI runs, or that read its sources."""
 
 
 def main() -> int:
@@ -33,9 +37,13 @@ def main() -> int:
     environment.prepare()
     environment.prepare_vocabularies()
     python = VENV / "bin" / "python"
+    size = ["-m", QUICK] if options.quick else ["--thorough"] if options.thorough else []
+    if not options.quick:
+        environment.prepare_programs()
+    if options.host:
+        return _start(*of_host(environment.prepare_host(options.host), [*size, *passed_on])).wait()
     if options.quick:
-        return _start(*_pytest(python, "-m", QUICK, *passed_on)).wait()
-    environment.prepare_programs()
+        return _start(*_pytest(python, *size, *passed_on)).wait()
     beside = {"checks": [str(python), "-m", "scripts.check"]}
     if (python312 := environment.prepare_light()) is None:
         print("no Python 3.12 here: the tests run on this Python alone", flush=True)
@@ -51,13 +59,18 @@ def main() -> int:
             started.append((name, process, output))
         if options.thorough:
             os.environ.setdefault("HYPOTHESIS_PROFILE", "thorough")  # read by tests/support/cases.py
-            passed_on = ["--thorough", *passed_on]
-        codes = [_start(*_pytest(python, *passed_on)).wait()]
+        codes = [_start(*_pytest(python, *size, *passed_on)).wait()]
         for name, process, output in started:
             codes.append(process.wait())
             output.seek(0)
             print(f"--- {name}\n{output.read()}", flush=True)
         return int(any(codes))
+
+
+def of_host(python: Path, arguments: Sequence[str]) -> list[str]:
+    """What runs the tests in which Open WebUI has a part, or the paths among the arguments, beside another one."""
+    named = any((ROOT / word.partition("::")[0]).exists() for word in arguments)
+    return _pytest(python, *(() if named else OF_HOST), *arguments)
 
 
 def pure_folders() -> list[str]:
@@ -99,6 +112,11 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
     )
     size.add_argument(
         "--thorough", action="store_true", help="all tests, and more generated cases of each law"
+    )
+    parser.add_argument(
+        "--host",
+        metavar="VERSION",
+        help="only the tests in which Open WebUI has a part, with this version of it",
     )
     return parser.parse_known_args()
 

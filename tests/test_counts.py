@@ -26,7 +26,7 @@ from open_webui_openrouter_pipe.history.build import Options, build_input, prese
 from open_webui_openrouter_pipe.history.reading import answers_without_items, read_history
 from open_webui_openrouter_pipe.host.chunks import ChunkWriter
 from open_webui_openrouter_pipe.host.native import NativeWriter
-from open_webui_openrouter_pipe.maintenance.cleaning import marker_ids, without_markers
+from open_webui_openrouter_pipe.maintenance.removal import marker_ids, without_markers
 from open_webui_openrouter_pipe.media.choice import MediaSettings, choose, find_attachments
 from open_webui_openrouter_pipe.money.prefix import digests_of
 from open_webui_openrouter_pipe.openrouter.catalog import read_models, with_gone

@@ -36,12 +36,11 @@ from open_webui_openrouter_pipe.history.parts import take_images
 from open_webui_openrouter_pipe.history.reading import erase_commands, find_commands, read_history
 from open_webui_openrouter_pipe.history.steady import steady_prompt
 from open_webui_openrouter_pipe.host.tagged_code import find_code
-from open_webui_openrouter_pipe.maintenance.cleaning import clean_text
+from open_webui_openrouter_pipe.maintenance.removal import cleaned_text
 from open_webui_openrouter_pipe.media.download import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.money.prefix import digests_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.recall.excerpts import SentTexts, excerpts_message
 from open_webui_openrouter_pipe.recall.search import (
     ChatPassage,
     SourceText,
@@ -51,7 +50,7 @@ from open_webui_openrouter_pipe.recall.search import (
     search,
     texts_of_turns,
 )
-from open_webui_openrouter_pipe.recall.tool import LookUp
+from open_webui_openrouter_pipe.recall.tool import LookUp, SentTexts, excerpts_message
 from open_webui_openrouter_pipe.recall.words import TermsOfWords
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from open_webui_openrouter_pipe.summaries.summary import parse_model_summary
@@ -136,7 +135,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "read_address": lambda text: read_address(f"https://{text}"),
     "take_images of one": lambda text: take_images(f"![x](data:image/png;base64,{text}"),
     "find_code": lambda text: find_code(f"<code_interpreter>{text}"),
-    "clean_text": lambda text: clean_text(text, {text[1:21]}),
+    "cleaned_text": lambda text: cleaned_text(text, {text[1:21]}),
     "LookUp.answer to a query": lambda text: _look_up(text, query=text),
     "LookUp.answer to a reference": lambda text: _look_up("short", reference=text),
     "LookUp.answer to a turn": lambda text: _look_up(text, turn=1),

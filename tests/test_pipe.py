@@ -97,8 +97,7 @@ async def test_a_users_limits_follow_the_administrator(pipe: Pipe, standin: Stan
         notices = [line.rpartition(": ")[2] for line in (await page.ask("one")).notices]
         kinds = types_of(standin.responses[-1].body["input"])
         seen.append((notices, kinds.count("message")))
-    clipped = "Only the last message of this chat is sent to the model."
-    assert seen == [(["CLIP_LAST_MESSAGES."], 1), ([], 3), ([clipped], 1)]
+    assert seen == [(["CLIP_LAST_MESSAGES."], 1), ([], 3), (["1."], 1)]
 
 
 HARDER, FASTER, SEARCHED = (
@@ -107,7 +106,7 @@ HARDER, FASTER, SEARCHED = (
     for each in SWITCHES
     if each.name == name
 )
-REFUSED = "Settings of yours that only administrators may set have no effect: "
+REFUSED = "Without effect, since only administrators may set it: "
 
 
 @pytest.mark.parametrize(

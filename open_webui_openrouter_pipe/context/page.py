@@ -1,16 +1,25 @@
-"""The answer to `/context` as a page: a report drawn as HTML for Open WebUI's embeds. Pure.
+"""The answer to `/context` as a page, and what the pages that answer commands share: document, style, tables. Pure.
 
-Whatever comes from a chat is escaped. Owns the page's structure; how it looks is said in `page.css`, its words in
-`words`. `page.js` shows the buttons only where somebody hears them.
+A page is one text without external resources, which says all of it without its script too. No other script than the
+page's own runs, and whatever comes from a chat is escaped. `frame.css` and `frame.js` are in every page, those of its
+own name behind them; `page.js` shows the buttons only where somebody hears them. A page is as high as its content, and
+has the theme that `data-theme` names, or else the browser's; as an embed of the same origin it follows the host's.
+Source of what Open WebUI hears of an embed (`iframe:height`, `input:prompt:submit`): `FullHeightIframe.svelte` and
+`Chat.svelte` of Open WebUI 0.12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+import pkgutil
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from html import escape
 from typing import Any, Final
 
 from ..words.lines import Say, notice
-from .frame import document, escaped, marked, paragraph, table
 from .report import (
     PARTS,
     TURN_COLUMNS,
@@ -29,6 +38,7 @@ _NEWEST_TURNS: Final = 8
 """As many are seen at once, and what follows them is still in sight; the earlier ones are opened."""
 
 _BREAK_COLUMNS: Final = ("context_page_cause", "context_turn", "context_page_planned", "context_page_cost")
+_CODE: Final = re.compile("`([^`]*)`")
 
 
 def context_page(report: ContextReport, say: Say = notice) -> str:
@@ -75,7 +85,7 @@ def _turns(turns: Sequence[ReportedTurn], say: Say) -> str:
     """Draw the turns as a table; of a long chat the earlier ones as another that is to be opened."""
     title = say("context_page_turns")
     if not turns:
-        return f"<h2>{title}</h2>" + paragraph(say("context_page_no_turns"), "muted")
+        return f"<h2>{title}</h2>" + paragraph(say("context_page_nothing"), "muted")
     earlier, newest = turns[:-_NEWEST_TURNS], turns[-_NEWEST_TURNS:]
     opened = ""
     if earlier:
@@ -105,7 +115,7 @@ def _breaks(breaks: Sequence[ReportedBreak], say: Say) -> str:
         price = price or f"<small>{say('context_page_uncounted')}</small>"
         rows.append(f'<tr><th scope="row">{cause}<td>{where}<td>{announced}<td>{price}')
     drawn = table("breaks", title, map(say, _BREAK_COLUMNS), rows)
-    return f"<h2>{title}</h2>" + (drawn if rows else paragraph(say("context_page_no_breaks"), "muted"))
+    return f"<h2>{title}</h2>" + (drawn if rows else paragraph(say("context_page_nothing"), "muted"))
 
 
 def _summary(summary: ReportedSummary, say: Say) -> str:
@@ -114,7 +124,7 @@ def _summary(summary: ReportedSummary, say: Say) -> str:
         return paragraph(say("context_summary_missing", first=first, last=last), "missing")
     title = say("context_page_summary", first=first, last=last)
     if first == last:
-        title = say("context_page_summary_of_turn", turn=first)
+        title = say("context_break_turn", turn=first)
     size = say("context_page_summary_size", tokens=summary.tokens, source_tokens=summary.source_tokens)
     commands = {name: f"/{name} {first}-{last}" for name in ("restore", "discard")}
     buttons = ""
@@ -124,5 +134,50 @@ def _summary(summary: ReportedSummary, say: Say) -> str:
     return (
         f"<details><summary><b>{title}</b><small>{size}</small></summary>"
         f'<div class="text" dir="auto">{escaped(summary.text)}</div><div class="actions">{buttons}'
-        f"{paragraph(marked(say('context_page_commands', **commands)), 'muted')}</div></details>"
+        f"{paragraph(marked(say('context_hint', **commands)), 'muted')}</div></details>"
     )
+
+
+def document(name: str, title: str, content: str, say: Say) -> str:
+    """Return an HTML document with the style and the script of the page of this name."""
+    style, script = (_read(name, kind) for kind in ("css", "js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'"
+    )
+    return (
+        f'<!doctype html><html lang="{say("context_page_language")}"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{style}</style></head>"
+        f"<body><main><h1>{title}</h1>{content}</main><script>{script}</script></body></html>"
+    )
+
+
+@cache
+def _read(name: str, kind: str) -> str:
+    """Return what all pages have, and what this one has besides."""
+    files = (pkgutil.get_data(__package__, f"{each}.{kind}") or b"" for each in ("frame", name))
+    return b"".join(files).decode()
+
+
+def table(style: str, label: str, columns: Iterable[str], rows: Iterable[str]) -> str:
+    """Return a table of rows that are written already."""
+    header = "".join(f'<th scope="col">{words}' for words in columns)
+    return f'<table class="{style}" aria-label="{label}"><thead><tr>{header}<tbody>{"".join(rows)}</table>'
+
+
+def paragraph(words: str, style: str) -> str:
+    """Return a paragraph."""
+    return f'<p class="{style}">{words}</p>'
+
+
+def marked(words: str) -> str:
+    """Mark what users type in a line, which stands between backticks."""
+    return _CODE.sub(r"<code>\1</code>", words)
+
+
+def escaped(words: str) -> str:
+    """Escape for the content of an element and for a quoted attribute; what no database keeps as text is replaced."""
+    return escape(words.encode("utf-8", "replace").decode().replace("\0", "?"))

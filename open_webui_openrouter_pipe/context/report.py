@@ -51,8 +51,8 @@ MAX_LISTED_TURNS: Final = 60
 TEXT_CHARACTERS: Final = 80
 _READ_CHARACTERS: Final = 2_000
 _CAUSES: Final = frozenset((*get_args(BreakReason), *get_args(BreakCause)))
-_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
-_NUMBERED: Final = re.compile(r"^(\d+)([.)])", re.MULTILINE)
+_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]")
+_NUMBERED: Final = re.compile(r"^(\d+)([.)])")
 """Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading."""
 _APART: Final = {"[": "[\u2060", "]": "]\u2060", "\\": "\\\\\u2060"}
 """What begins a formula behind a backslash: a word joiner keeps it apart, since the page shows entities as they are."""
@@ -157,7 +157,10 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
     trigger_tokens = settings.prune_trigger_ratio * plan.limit_tokens
     if settings.context_strategy == "summarize":
         trigger_tokens = min(trigger_tokens, settings.summary_trigger_ratio * plan.budget.input_tokens)
-    found = (ReportedBreak(_turn_of(position), cause, cost) for position, cause, cost in record.breaks)
+    found = (  # without a number, it stands before all turns
+        ReportedBreak(int(at) if (at := position.removeprefix("turn ")).isdecimal() else 0, cause, cost)
+        for position, cause, cost in record.breaks
+    )
     announced = (ReportedBreak(each.turn + 1, each.reason, None) for each in reversed(plan.prefix_breaks))
     return ContextReport(
         model,
@@ -172,12 +175,6 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, settings: Cont
         plan.optional_tool_tokens,
         next((each for each in plan.reductions if each.kind == "tools"), None),
     )
-
-
-def _turn_of(position: str) -> int:
-    """Return the turn in which the audit found a change, 0 where it stands before all turns."""
-    number = position.removeprefix("turn ")
-    return int(number) if number.isdecimal() else 0
 
 
 def _parts(plan: Plan) -> Mapping[PartName, int]:
@@ -325,11 +322,15 @@ def aim_line(report: ContextReport, say: Say) -> str:
 def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:
     """Return the report as paragraphs and tables, in the words that `say` returns; `folded` beside a page of it."""
     text = "\n\n".join(_paragraphs(report, say))
-    is_whole = all(turn.state == "verbatim" for turn in report.turns)
-    hint = say("context_hint_help" if is_whole else "context_hint")
-    if not folded:
-        return f"{text}\n\n{hint}"
-    return f"{hint}\n\n<details>\n<summary>{say('context_as_text')}</summary>\n\n{text}\n\n</details>"
+    hint = say("help_help")
+    if not all(turn.state == "verbatim" for turn in report.turns):
+        hint = say("context_hint", restore="/restore 3-8", discard="/discard 3-8")
+    return folded_text(hint, text, say) if folded else f"{text}\n\n{hint}"
+
+
+def folded_text(first: str, text: str, say: Say) -> str:
+    """Return a text to be opened beside a page, below a line: behind an answer's mark Open WebUI reads no tag."""
+    return f"{first}\n\n<details>\n<summary>{say('context_as_text')}</summary>\n\n{text}\n\n</details>"
 
 
 def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
@@ -342,25 +343,28 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
     if report.cost:
         yield " ".join(cost_lines(report.cost, say))
     if report.breaks:
-        lines = [say("context_breaks")]
+        lines = [f"**{say('context_page_breaks')}**"]
         for each in report.breaks:
             where, cause, price = break_cells(each, say)
             lines.append(f"- {where}: {cause}" + (f" ({price})" if each.cost else ""))
         yield "\n".join(lines)
+    if report.summaries:
+        yield f"**{say('context_part_summaries')}**"
     for summary in report.summaries:
         turns = {"first": summary.first_turn, "last": summary.last_turn}
         if not summary.text:
             yield say("context_summary_missing", **turns)
             continue
-        line = say("context_summary", tokens=summary.tokens, source_tokens=summary.source_tokens, **turns)
-        yield f"**{line}**\n\n" + "\n".join(
+        size = say("context_page_summary_size", tokens=summary.tokens, source_tokens=summary.source_tokens)
+        yield f"**{say('context_page_summary', **turns)}: {size}**\n\n" + "\n".join(
             f"> {plain(each.strip())}  " for each in summary.text.splitlines()
         )
 
 
 def plain(text: str) -> str:
-    """Return text as Markdown shows it as it is."""
-    marked = _MARKUP.sub(lambda found: _APART.get(found[0], f"\\{found[0]}"), text)
+    """Return text as Markdown shows it as it is, in one line."""
+    line = " ".join(text.split())
+    marked = _MARKUP.sub(lambda found: _APART.get(found[0], f"\\{found[0]}"), line)
     return _NUMBERED.sub(r"\1\\\2", marked)
 
 

@@ -19,8 +19,8 @@ from ..money.audit import REPORTED_SUMS, ChatSpending, UsageRow
 from ..money.limits import EPOCH, USER, AccountLimit, Person, next_month
 from ..money.prices import dollars
 from ..words.lines import Say, notice
-from .frame import document, escaped, paragraph, table
-from .report import markdown_row, plain
+from .page import document, escaped, paragraph, table
+from .report import folded_text, markdown_row, plain
 
 SHOWN_ROWS: Final = 10
 """Of a table that is folded, as in `spending.js`."""
@@ -28,7 +28,7 @@ MAX_ROWS: Final = 200
 """Of a table; the others are added up in its last row."""
 MAX_TEXT_ROWS: Final = 20
 
-_FORMULA: Final = tuple("=+-@\t\r")
+_FORMULA: Final = tuple("=+-@")
 """What a spreadsheet would calculate a cell from that begins so."""
 _COLUMNS: Final = (
     "context_page_cost",
@@ -210,7 +210,7 @@ def _summed(by: str, sums: Sums, say: Say, without_name: str = "") -> _Table:
     ]
     if others := sums[MAX_ROWS:]:
         rows.append((_Cell(say("spending_others")), *_cells(_total(spent for _, spent in others), say)))
-    return _Table(f"spending_by_{by}", (f"spending_{by}", *_COLUMNS), rows)
+    return _Table(f"spending_{by}", (f"spending_{by}", *_COLUMNS), rows)
 
 
 def _cells(spent: ChatSpending, say: Say) -> tuple[_Cell, ...]:
@@ -266,11 +266,7 @@ def spending_text(report: SpendingReport, say: Say = notice, *, folded: bool = F
             rows.append(markdown_row("\u2026", *[""] * (len(listed.columns) - 1)))
         parts += [f"**{say(listed.title)}**", "\n".join(rows)]
     text = "\n\n".join(parts)
-    if not folded:
-        return text
-    # behind the mark that an answer begins with, Open WebUI reads no tag
-    sum_line, label = lines[1], say("context_as_text")
-    return f"{sum_line}\n\n<details>\n<summary>{label}</summary>\n\n{text}\n\n</details>"
+    return folded_text(lines[1], text, say) if folded else text
 
 
 # --- the page -------------------------------------------------------------------------------------------------
@@ -323,7 +319,7 @@ def _plot(days: Mapping[date, ChatSpending], say: Say) -> str:
     first, *_, last = [*days, *days]
     top = say("spending_most", cost=dollars(most))
     return (
-        f'<div class="plot" role="img" aria-label="{say("spending_by_day")}: {top}">{bars}</div>'
+        f'<div class="plot" role="img" aria-label="{say("spending_day")}: {top}">{bars}</div>'
         f'<p class="axis muted"><span>{first}</span><span>{top}</span><span>{last}</span></p>'
     )
 
@@ -358,5 +354,6 @@ def _file_sums(spent: ChatSpending) -> Iterator[str]:
 
 
 def _cell_text(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
+    """Return a text of one line that no spreadsheet takes for a formula."""
+    text = " ".join(text.split())
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -73,19 +73,14 @@ class Calibration:
         if billed_text_tokens <= 0 or counts.text < MIN_TEXT_SHARE * counts.tokens:
             return self
         if counts.text < MIN_RATIO_TOKENS:
-            return self._with_constant(billed_text_tokens - self.ratio * counts.text)
+            last = billed_text_tokens - self.ratio * counts.text
+            steady = median((last, self.last_constant_tokens, self.constant_tokens))
+            moved = self.constant_tokens + CONSTANT_GAIN * (steady - self.constant_tokens)
+            constant_tokens = min(max(moved, 0.0), MAX_CONSTANT_TOKENS)
+            return replace(self, constant_tokens=constant_tokens, last_constant_tokens=last)
         ratio = (billed_text_tokens - self.constant_tokens) / counts.text
         low, high = RATIO_RANGE
         return self._with_ratio(ratio, counts.text) if low <= ratio <= high else self
-
-    def _with_constant(self, constant_tokens: float) -> Calibration:
-        steady = median((constant_tokens, self.last_constant_tokens, self.constant_tokens))
-        moved = self.constant_tokens + CONSTANT_GAIN * (steady - self.constant_tokens)
-        return replace(
-            self,
-            constant_tokens=min(max(moved, 0.0), MAX_CONSTANT_TOKENS),
-            last_constant_tokens=constant_tokens,
-        )
 
     def _with_ratio(self, ratio: float, text_tokens: int) -> Calibration:
         """Average by size; two exact bills that no constant explains take the place of all that was known before."""
@@ -231,7 +226,8 @@ class ContextOverflow(ContextBudgetExceeded):
         if changeable and can_help:
             largest = changeable[0]
             name = largest.name.partition(" on ")[0].replace(" ", "_")
-            found = notice("overflow_largest", largest=notice(f"part_{name}"), tokens=largest.tokens)
+            part = notice(f"context_part_{name}" if name in {"tools", "summaries"} else f"part_{name}")
+            found = notice("overflow_largest", largest=part, tokens=largest.tokens)
             name = "earlier_turns" if name in {"summaries", "note"} else name
             reason, self.advice = notice("sentences", first=reason, second=found), notice(f"overflow_{name}")
         super().__init__(notice("sentences", first=reason, second=self.advice), detail=", ".join(listed))

@@ -7,7 +7,6 @@ absent, secrets masked. What is not recognized for certain is length, head and t
 from __future__ import annotations
 
 import csv
-import html
 import json
 import re
 from collections import Counter
@@ -16,6 +15,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from ..responses.items import FunctionCallOutput, InputPart
+from ..responses.values import unescape
 from .estimate import estimate_tokens
 from .masking import mask_secrets
 from .tokens import HEAD_SHARE, head_and_tail
@@ -47,7 +47,7 @@ _FILE = re.compile(
     r"\+\+\+ (?:b/)?(\S[^\n\t]*).*\n(?=@@ )",
     re.MULTILINE,
 )
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HUNK = re.compile(r"@@ -\d+(?:,(\d{1,9}))? \+\d+(?:,(\d{1,9}))? @@")
 """How many lines of each side follow, 1 where that is not said."""
 _CHANGED_FILE = re.compile(r"^diff --git ", re.MULTILINE)
 _FENCED = re.compile(r"^```[\s\S]*?^```", re.MULTILINE)
@@ -160,7 +160,7 @@ def output_text(output: str | Sequence[InputPart], state: Callable[[str], str] =
 
 def _unescape(output: str) -> str:
     """Undo HTML escapes and layers of a JSON string around the whole."""
-    text = html.unescape(output) if "&quot;" in output or "&#34;" in output else output
+    text = unescape(output) if "&quot;" in output or "&#34;" in output else output
     with suppress(ValueError):
         while text.lstrip().startswith('"'):
             text = str(json.loads(text))

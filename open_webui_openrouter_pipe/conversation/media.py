@@ -1,8 +1,8 @@
 """What images, documents, audio and video cost in tokens, by each vendor's published rule.
 
 Base64 is never counted as text. What cannot be known (the size behind a link, or inside a damaged file) is assumed to
-be an ordinary case, and so is what no such file can have. Pillow and pypdf, which the host brings along, read the
-files; without them nothing is known.
+be an ordinary case, and so is what no such file can have. Pillow, which the host brings along, reads images; without it
+nothing is known of most.
 
 Sources: OpenAI "Images and vision" (tiles of 512), Anthropic "Vision" (pixels / 750), Google "Understand
 and count tokens" (258 a tile or page, 32 a second of audio, 263 a second of video), OpenAI and Anthropic on
@@ -14,8 +14,12 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, cast
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import reduce
+from itertools import islice
+from typing import Any, Literal
 
 from ..responses.items import PART_KINDS, Item
 from ..responses.values import as_list, as_object, as_text, decode, once
@@ -32,6 +36,16 @@ ASSUMED_PAGE_BYTES = 1000
 """Of a file that does not say how many pages it has; a page with text on it takes more."""
 MAX_PAGES = 10_000
 """More than any provider reads."""
+_OBJECTS = re.compile(rb"/Type\s*/ObjStm\b[^>]{0,400}>>\s*stream\r?\n")
+_MAX_OBJECT_STREAMS, _OBJECTS_BYTES = 64, 256 * 1024
+"""How many streams of objects are looked through, and how much of each, packed and inflated."""
+_INNER = rb"(?:[^<>]++|<[0-9A-Fa-f\s]*+>%s)*+"
+_DICTIONARY = re.compile(
+    rb"<<(%s)>>" % reduce(lambda inner, _: _INNER % rb"|<<%s>>" % inner, "12", _INNER % b"")
+)
+"""One in which others are nested no deeper than resources in a page tree."""
+_PAGES = re.compile(rb"/Type\s*/Pages\b")
+_COUNT = re.compile(rb"/Count\s+(\d{1,5})\s*(?:/|\Z)")
 PDF_PAGE_TOKENS: Mapping[Family, int] = {"openai": 1500, "anthropic": 2250, "google": 258, "other": 2250}
 AUDIO_TOKENS_PER_SECOND = 32
 ASSUMED_AUDIO_BYTES_PER_SECOND = 16_000
@@ -42,7 +56,8 @@ ASSUMED_VIDEO_BYTES_PER_SECOND = 125_000
 ASSUMED_VIDEO_SECONDS = 60
 
 _KINDS = "|".join(kind.modality.capitalize() for kind in PART_KINDS.values())
-_NOTE = re.compile(rf"\[(?:{_KINDS}): [^\n]{{0,400}} (?:no longer shown|not sent: [^\n]{{1,400}})\]")
+NOTE = re.compile(rf"\[(?:{_KINDS}): [^\n]{{0,400}} (?:no longer shown|not sent: [^\n]{{1,400}})\]")
+"""A text that stands for an attachment that is not sent, and counts as one: it may come and go."""
 
 
 def image_size(url: str) -> tuple[int, int] | None:
@@ -52,11 +67,6 @@ def image_size(url: str) -> tuple[int, int] | None:
     if size and 0 < min(size) <= max(size) <= MAX_SIDE_PIXELS and math.prod(size) <= MAX_PIXELS:
         return size
     return None
-
-
-def is_note(text: str) -> bool:
-    """Return whether a text stands for an attachment that is not sent, and counts as one: it may come and go."""
-    return _NOTE.fullmatch(text) is not None
 
 
 def holds_pdf(items: Iterable[Item]) -> bool:
@@ -92,17 +102,25 @@ def pdf_tokens(url: str, family: Family) -> int:
 
 
 def count_pdf_pages(data: bytes) -> int | None:
-    """Return the number of pages of a PDF; None when the file does not say, is encrypted, or breaks the rules.
+    """Return the number of pages of a PDF, of several revisions the most; None when the file does not say.
 
-    Nothing is mended: that would take seconds for a file that is made to.
+    Only the root of the page tree is looked for, as it stands there or in a stream of objects, and nothing is followed:
+    a library that reads a whole PDF can be made to take any time and memory. Source: ISO 32000-1, 7.5.7 and 7.7.3.
     """
-    try:
-        from pypdf import PdfReader
+    roots = (
+        each[1] for text in _objects(data) for each in _DICTIONARY.finditer(text) if _PAGES.search(each[1])
+    )
+    counts = (int(found[1]) for root in roots if (found := _COUNT.search(root)))
+    return max((count for count in counts if 0 < count <= min(MAX_PAGES, len(data))), default=None)
 
-        pages = cast("Any", PdfReader(io.BytesIO(data), strict=True).root_object)["/Pages"]["/Count"]
-    except Exception:  # noqa: BLE001 - whatever a hostile file makes it raise
-        return None
-    return int(pages) if isinstance(pages, int) and 0 < pages <= min(MAX_PAGES, len(data)) else None
+
+def _objects(data: bytes) -> Iterator[bytes]:
+    """Yield a PDF, and its streams of objects as far as they can be inflated."""
+    yield data
+    for found in islice(_OBJECTS.finditer(data), _MAX_OBJECT_STREAMS):
+        with suppress(zlib.error):
+            packed = data[found.end() : found.end() + _OBJECTS_BYTES]
+            yield zlib.decompressobj().decompress(packed, _OBJECTS_BYTES)
 
 
 def embedded_text(url: str) -> str | None:
@@ -135,7 +153,8 @@ def _size(data: bytes) -> tuple[int, int] | None:
     try:
         from PIL import Image
 
-        return Image.open(io.BytesIO(data)).size
+        # each other format of its many is one more that a hostile file may choose
+        return Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF")).size
     except Exception:  # noqa: BLE001 - whatever a hostile file makes it raise
         return None
 

@@ -132,21 +132,16 @@ class TokenCounter:
             return TokenCounts(self.text(content) + overhead_tokens)
         text_tokens, media_tokens = overhead_tokens, 0
         for part in content:
-            tokens = self._media_tokens(part)
-            text = str(part.get("text") or part.get("refusal") or "")
-            if tokens is not None or media.is_note(text):
+            text, tokens = str(part.get("text") or part.get("refusal") or ""), None
+            if (embedded := media.embedded_text(part.get("file_data") or "")) is not None:
+                tokens = self.text(embedded)
+            elif count := media.PART_TOKENS.get(part.get("type", "")):
+                tokens = count(part, self.family)
+            if tokens is not None or media.NOTE.fullmatch(text):
                 media_tokens += self.text(text) if tokens is None else tokens
             else:
                 text_tokens += self.text(text)
         return TokenCounts(text_tokens, media_tokens)
-
-    def _media_tokens(self, part: Mapping[str, Any]) -> int | None:
-        """Count a part by its medium's rule; None for anything that is text."""
-        text = media.embedded_text(part.get("file_data") or "")
-        if text is not None:
-            return self.text(text)
-        count = media.PART_TOKENS.get(part.get("type", ""))
-        return count(part, self.family) if count else None
 
     def _other_item(self, fields: Mapping[str, Any]) -> TokenCounts:
         """Count any other item: its fields as text, what is sealed by the ratio, and the image that it generated."""

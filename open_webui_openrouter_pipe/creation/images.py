@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
-from .speech import PieceRequest
+from .message import PieceRequest, references
 
 PATH: Final = "/images"
 LIST: Final = "/images/models"
@@ -52,15 +52,15 @@ def image_request(
             )
             body |= {name: used} if used else {}
             if used != wish:
-                lines.append(notice("video_other", name=valve.upper(), asked=wish, used=used or "auto"))
+                lines.append(notice("setting_replaced", name=valve.upper(), asked=wish, used=used or "auto"))
     wish = wishes.get("image_count", 1)
     count = min(wish, _most(able, "n", 1))
     body |= {"n": count} if count > 1 else {}
     if wish > count:
-        lines.append(notice("video_other", name="IMAGE_COUNT", asked=str(wish), used=str(count)))
+        lines.append(notice("setting_replaced", name="IMAGE_COUNT", asked=str(wish), used=str(count)))
     left = max(0, len(pictures) - _most(able, "input_references", 0))
     if given := pictures[left:]:
-        body["input_references"] = [{"type": "image_url", "image_url": {"url": url}} for url in given]
+        body["input_references"] = references(given)
     if left:
         lines.append(notice("images_omitted", count=left))
     return PieceRequest(body, tuple(lines))

@@ -1,4 +1,4 @@
-"""What the newest message asks for."""
+"""What the newest message asks for, and what its requests and their bills have in common."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..history.reading import EMPTY_MESSAGE
+from ..responses.effects import Usage, read_usage
 from ..responses.items import Item, is_message
-from ..responses.values import as_list, as_object, as_text
+from ..responses.values import as_list, as_number, as_object, as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,27 @@ class Wanted:
     text: str = ""
     pictures: tuple[str, ...] = ()
     recordings: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRequest:
+    """A body, and lines about what of it is not as the user has set it.
+
+    Nobody says what a model can: one that refuses an attempt is asked for less by the next, which costs nothing.
+    """
+
+    body: Mapping[str, Any]
+    lines: tuple[str, ...] = ()
+
+
+def references(pictures: Iterable[str]) -> list[dict[str, Any]]:
+    """Return pictures (addresses or data URLs) in the form in which these endpoints take them."""
+    return [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
+
+
+def told_usage(wire: Mapping[str, Any]) -> Usage | None:
+    """Read the usage of an answer, None for one that does not say what it costs."""
+    return read_usage(wire) if as_number(wire.get("cost")) is not None else None
 
 
 def read_wanted(items: Iterable[Item], filled: Iterable[Item]) -> Wanted:

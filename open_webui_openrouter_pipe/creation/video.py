@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..responses.effects import Usage, read_usage
-from ..responses.values import as_count, as_list, as_number, as_object, as_text
+from ..responses.effects import Usage
+from ..responses.values import as_count, as_list, as_number, as_object, as_text, is_web_address
 from ..words.lines import notice
-from .message import Wanted
+from .message import Wanted, references, told_usage
 
 PATH: Final = "/videos"
 USUAL_SECONDS: Final = 5
@@ -51,7 +51,7 @@ def video_request(
         aim = size(wish) if wish else usual
         used = min(offered, key=lambda each: (abs(size(each) - aim), size(each)))
         if wish:
-            lines.append(notice("video_other", name=valve.upper(), asked=str(wish), used=str(used)))
+            lines.append(notice("setting_replaced", name=valve.upper(), asked=str(wish), used=str(used)))
         return used
 
     seconds = nearest("supported_durations", "video_seconds", _count, USUAL_SECONDS)
@@ -60,7 +60,7 @@ def video_request(
     sound, wished = row.get("generate_audio"), wishes.get("video_sound")
     has_sound = sound is True and wished != "off"
     if sound is False and wished == "on":
-        lines.append(notice("video_other", name="VIDEO_SOUND", asked="on", used="off"))
+        lines.append(notice("setting_replaced", name="VIDEO_SOUND", asked="on", used="off"))
     body = {
         "model": model_id,
         "prompt": wanted.text,
@@ -82,7 +82,7 @@ def _count(value: object) -> int:
 
 def _pictures(pictures: Sequence[str], frames: set[str]) -> Mapping[str, Any]:
     """One picture is the first frame, a second one the last, where the model takes such; all else are references."""
-    parts = [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
+    parts = references(pictures)
     kinds = ["first_frame", "last_frame"][: len(parts)]
     if len(parts) in {1, 2} and frames.issuperset(kinds):
         framed = zip(parts, kinds, strict=True)
@@ -144,7 +144,7 @@ class Job:
 def read_job(wire: Mapping[str, Any]) -> Job:
     """Read an answer about a job; without an id there is none."""
     state, usage = as_text(wire.get("status")), as_object(wire.get("usage"))
-    addresses = tuple(filter(None, map(as_text, as_list(wire.get("urls")))))
+    addresses = tuple(filter(is_web_address, as_list(wire.get("urls"))))
     return Job(
         as_text(wire.get("id")),
         state,
@@ -153,7 +153,7 @@ def read_job(wire: Mapping[str, Any]) -> Job:
         addresses,
         max(1, len(addresses), len(as_list(wire.get("unsigned_urls")))),
         as_text(wire.get("error")) or as_text(as_object(wire.get("error")).get("message")),
-        read_usage(usage) if as_number(usage.get("cost")) is not None else None,
+        told_usage(usage),
     )
 
 

@@ -242,10 +242,6 @@ class Reader:
         """The family of the model that is asked, None where reasoning is not judged by it."""
         return model_family(self.model_id)
 
-    @property
-    def _other_families(self) -> set[str | None]:
-        return {model_family(each) for each in self.fallbacks} - {self.family, None}
-
     def may_be(self, writer: str | None) -> bool:
         """Whether the model that wrote may be the one that reads: the same, or any behind a router or a preset."""
         if writer == self.model_id or self.family in {None, ROUTER}:
@@ -276,7 +272,8 @@ class Reader:
         family = self.writer_family(stored.model)
         known = maker or (None if family == ROUTER else family)
         # of an answer that broke off nobody has said which of the fallbacks wrote it
-        is_same = plain_id(stored.model) == plain_id(self.model_id) and maker not in self._other_families
+        others = {*map(model_family, self.fallbacks)} - {self.family, None}
+        is_same = plain_id(stored.model) == plain_id(self.model_id) and maker not in others
         # Behind a router, who reads it is unknown: only what nobody has sealed may be sent.
         is_accepted = maker is None if self.family == ROUTER else is_same or known in {None, self.family}
         if self.family is not None and not is_accepted:

@@ -8,7 +8,6 @@ words that look like them, whoever calls must know: nothing in a text can prove 
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import Any, TypeAlias
 
-from ..responses.values import as_list, as_object, as_text, json_text
+from ..responses.values import as_list, as_object, as_text, json_text, unescape
 from .markers import closed_fences, is_within
 from .parts import read_call_id
 
@@ -69,8 +68,8 @@ def holds_details(text: str) -> bool:
 
 def quoted_calls(text: str) -> list[str]:
     """Return the ids of the calls whose blocks any text quotes, wherever and however they stand there."""
-    found = (each for way in {text, html.unescape(text)} for each in _ID_IN_TAG.findall(way))
-    return [read_call_id(html.unescape(call_id)) for call_id in found]
+    found = (each for way in {text, unescape(text)} for each in _ID_IN_TAG.findall(way))
+    return [read_call_id(unescape(call_id)) for call_id in found]
 
 
 def unfold(text: str, *, with_details: bool = True, quoted: Container[str] = ()) -> list[Piece]:
@@ -139,7 +138,7 @@ def _details_ends(text: str) -> dict[int, int]:
 
 
 def _details(text: str, opening: re.Match[str], ends: Mapping[int, int]) -> _Block | None:
-    attributes = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(opening["attributes"])}
+    attributes = {name: unescape(value) for name, value in _ATTRIBUTE.findall(opening["attributes"])}
     read = _READERS.get(attributes.get("type", ""))
     end = ends.get(opening.start("details"))
     if read is None or end is None:
@@ -153,7 +152,7 @@ def _details(text: str, opening: re.Match[str], ends: Mapping[int, int]) -> _Blo
 
 def _tool_call(attributes: Mapping[str, str], body: str) -> tuple[Piece, ...]:
     """The result stands in an attribute, or in later versions in the body; `done="false"` means none yet."""
-    inner = html.unescape(body.strip())
+    inner = unescape(body.strip())
     done = attributes.get("done") != "false" and ("result" in attributes or bool(inner))
     result = _decoded(attributes.get("result") or inner) if done else None
     result = "null" if done and result is None else result  # a tool may return null, which is a result
@@ -192,7 +191,7 @@ def _decoded(text: str) -> Any:
 TOOL_IMAGES_TEXT = "Here are the images from the tool results above. Please analyze them."
 """The text of the user message in which the host sends images of tool results."""
 
-_FINISHED = frozenset({"completed", "failed", "rejected"})
+_FINISHED = ("completed", "failed", "rejected")
 """States of a call that the host replays."""
 
 Message = dict[str, Any]

@@ -98,7 +98,10 @@ def find_commands(
     asked: Command | None = None
     users = [index for index, role in enumerate(roles) if role == "user"]
     for index in users:
-        text, is_last = _only_text(messages[index]), index == users[-1]
+        content, is_last = as_object(messages[index]).get("content"), index == users[-1]
+        if isinstance(content, list):  # more than a text is no command
+            content = as_text(as_object(content[0]).get("text")) if len(content) == 1 else None
+        text = content if isinstance(content, str) else None
         written = prompt if text is not None and is_last and prompt is not None else text
         command = read_command(written or "")
         if command is None or (of_program and isinstance(command, Unknown)):
@@ -119,15 +122,6 @@ def find_commands(
 def erase_commands(text: str) -> str:
     """Return a task's prompt without the commands and answers that it quotes."""
     return _IN_PROMPT.sub("", text) if ANSWER_MARK in text else text
-
-
-def _only_text(message: Any) -> str | None:
-    """Return the text of a message that is nothing but text, None for any other."""
-    content = as_object(message).get("content")
-    if isinstance(content, str):
-        return content
-    parts = as_list(content)
-    return as_text(as_object(parts[0]).get("text")) if len(parts) == 1 else None
 
 
 def _text_of(message: Any) -> str:

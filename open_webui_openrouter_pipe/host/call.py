@@ -16,7 +16,7 @@ from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..history.reading import erase_commands, find_commands
 from ..ports import HostTools, RequestOrigin
-from ..responses.values import as_count, as_list, as_object, as_text
+from ..responses.values import as_count, as_list, as_object, as_text, clean_text
 from ..words.lines import Language, notice
 from .native import FAILED, NOTICE
 
@@ -167,7 +167,7 @@ class Call:
     @property
     def is_unsaved(self) -> bool:
         """Whether it is a turn of a known user in a chat that the host does not save: a temporary one, or a channel."""
-        return self.in_chat and bool(self.user_id) and not is_saved(self.chat_id)
+        return self.in_chat and bool(self.user_id) and not self.keeps
 
 
 def read_call(
@@ -185,7 +185,9 @@ def read_call(
     Raises:
         InvalidHistory: There is no model, or the messages are not a list.
     """
-    messages, model = _messages_and_model(body)
+    messages, model = body.get("messages"), body.get("model")
+    if not isinstance(messages, list) or not isinstance(model, str) or not model:
+        raise InvalidHistory(notice("no_messages"))
     metadata, user = metadata or {}, user or {}
     chosen, asked, features, parameters, variables = (
         as_object(metadata.get(name)) for name in ("model", "user_message", "features", "params", "variables")
@@ -193,8 +195,12 @@ def read_call(
     in_arena = chosen.get("owned_by") == "arena"
     row_id = model if in_arena else as_text(chosen.get("id")) or model
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
-    base_user_prompt = metadata.get("base_user_prompt")
-    builtin_tools = _builtin_tools(metadata)
+    base = "" if "system_prompt" in metadata else "base_"  # since 0.12
+    system_prompt = f"{base}system_prompt"
+    tools = as_object(metadata.get("tools")).items()
+    builtin_tools = frozenset(name for name, tool in tools if as_object(tool).get("type") == "builtin")
+    # `routers/tasks.py` names the chat beside the prompt that quotes it
+    quoted = as_list(as_object(metadata.get("task_body")).get("messages"))
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
@@ -206,12 +212,10 @@ def read_call(
         task=task,
         user_id=as_text(user.get("id")),
         is_admin=user.get("role") == "admin",
-        chat_id=as_text(metadata.get("chat_id")),
-        message_id=as_text(metadata.get("message_id")),
-        base_system_prompt=as_text(metadata["base_system_prompt"])
-        if "base_system_prompt" in metadata
-        else None,
-        base_user_prompt=base_user_prompt if isinstance(base_user_prompt, str) else None,
+        chat_id=clean_text(as_text(metadata.get("chat_id"))),
+        message_id=clean_text(as_text(metadata.get("message_id"))),
+        base_system_prompt=as_text(metadata[system_prompt]) if system_prompt in metadata else None,
+        base_user_prompt=as_text(metadata.get(f"{base}user_prompt")) or None,
         optional_tools=_optional_tools(builtin_tools, metadata, knowledge),
         builtin_tools=builtin_tools,
         user_message_id=as_text(metadata.get("user_message_id")),
@@ -219,38 +223,19 @@ def read_call(
         documents=_documents(metadata, knowledge),
         latest_document_ids=tuple(file_ids(asked.get("files"))),
         has_attachments=bool(as_list(asked.get("files"))),
-        sources=tuple(_source(as_object(source)) for source in as_list(metadata.get("sources"))),
+        sources=tuple(map(_source, map(as_object, as_list(metadata.get("sources"))))),
         host_search=_host_search(metadata),
         is_spoken=features.get("voice") is True,
         ask=ask,
         time_zone=as_text(variables.get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
-        is_moot=bool(task) and _is_moot(as_list(as_object(metadata.get("task_body")).get("messages"))),
+        is_moot=bool(task) and (find_commands(quoted).asked is not None or _has_failed(quoted)),
         # `utils/automations.py` and `utils/subagents.py`
         is_internal=bool(metadata.get("automation_id") or metadata.get("internal")),
         # The prompt then asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12.
         runs_tagged_code=parameters.get("function_calling") == "legacy"
         and features.get("code_interpreter") is True,
     )
-
-
-def _messages_and_model(body: Mapping[str, Any]) -> tuple[list[Any], str]:
-    messages, model = body.get("messages"), body.get("model")
-    if not isinstance(messages, list):
-        raise InvalidHistory(notice("no_messages"))
-    if not isinstance(model, str) or not model:
-        raise InvalidHistory(notice("no_model"))
-    return messages, model
-
-
-def _builtin_tools(metadata: Mapping[str, Any]) -> frozenset[str]:
-    tools = as_object(metadata.get("tools")).items()
-    return frozenset({name for name, tool in tools if as_object(tool).get("type") == "builtin"})
-
-
-def _is_moot(messages: Sequence[Any]) -> bool:
-    """Whether a chat, which `routers/tasks.py` names beside the prompt that quotes it, ends with nothing to work on."""
-    return find_commands(messages).asked is not None or _has_failed(messages)
 
 
 def _has_failed(messages: Sequence[Any]) -> bool:
@@ -328,15 +313,15 @@ def _documents(metadata: Mapping[str, Any], knowledge: Any) -> tuple[AttachedFil
 
     The host adds those of the model's knowledge to the same list.
     """
-    items = [as_object(item) for item in as_list(metadata.get("files"))]
+    items = map(as_object, as_list(metadata.get("files")))
     own = [item for item in items if _MARKS_OF_KNOWLEDGE.isdisjoint(item)]
-    files = {file_id: _attached_file(file_id, item) for item in own for file_id in file_ids([item])}
-    for file_id in file_ids(knowledge):
-        files.pop(file_id, None)
+    files = {name: _attached_file(name, item) for item in own for name in file_ids([item])}
+    known = file_ids(knowledge)
     return tuple(
         file
         for file in files.values()
-        if not file.media_type.startswith("image/") or file.media_type == "image/svg+xml"
+        if file.id not in known
+        and (not file.media_type.startswith("image/") or file.media_type == "image/svg+xml")
     )
 
 

@@ -225,7 +225,9 @@ def _description(model: Model) -> str:
     That is whole sentences, or words if the first sentence is too long. No browser fetches anything for it: what is
     left of pictures and tags is broken up.
     """
-    facts, first = [], [_price_mark(model)]
+    facts, price = [], model.prices.input or 0.0
+    mark = _DOLLAR * (1 + bisect_left(MARKED_PRICES, round(price * 1_000_000, 6))) if price else ""
+    first = ["free" if model.is_free else mark]
     if model.context_tokens:
         first.append(_short(model.context_tokens))
     if not model.is_free and model.prices.input is not None and model.prices.output:
@@ -242,14 +244,6 @@ def _description(model: Model) -> str:
         sentences = head.rpartition(". ")[0]
         text = f"{sentences}." if sentences else f"{head.rpartition(' ')[0] or head}…"
     return " ".join(filter(None, (*facts, text)))
-
-
-def _price_mark(model: Model) -> str:
-    """How dear its input is, "" where it has no price by the token."""
-    price = model.prices.input or 0.0
-    if model.is_free:
-        return "free"
-    return _DOLLAR * (1 + bisect_left(MARKED_PRICES, round(price * 1_000_000, 6))) if price else ""
 
 
 def _short(tokens: int) -> str:

@@ -4,14 +4,23 @@ What they return becomes the same item of the output, with the same files, pages
 here: approvals, questions to the user, tools of the page, agents of the host, and arguments that it has to mend.
 Source: `process_chat_response` and `resume_tool_calls` in `utils/middleware.py` of Open WebUI 0.12; arguments are
 checked by the package that its client for MCP uses.
+
+Of a tool that the host itself runs it is said when its user has stopped it: the page draws such a call like one that
+was done, and the host calls no function of ours then. But it runs what stands among the tools of the request, by the
+callable's own function where that names one: so a tool that is called is wrapped there. A tool that is no coroutine is
+over before anybody can stop it; the page's own do not run here. Source: `execute_tool_call` in `utils/middleware.py`
+and `get_updated_tool_function` in `utils/tools.py`, since 0.12.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any, Final
 
 from ..ports import ToolAnswered
@@ -27,12 +36,13 @@ terminal_event_handler tool_result_content
 """
 _MAX_COMPLAINT_CHARACTERS: Final = 1_000
 """It may quote the arguments."""
+_WATCHED: Final = "__openrouter_watched__"
 
 log = logging.getLogger(__name__)
 
 
 def middleware() -> Any:
-    """Return the host's module, None where it lacks anything that is needed: before Open WebUI 0.12."""
+    """Return the host's module, None where it lacks anything that is needed: before Open WebUI 0.12.2."""
     from open_webui.utils import middleware as module
 
     return module if all(hasattr(module, name) for name in _NEEDED.split()) else None
@@ -154,3 +164,29 @@ def _complaints(tool: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[s
         is_scalar = isinstance(error.instance, str | int | float) and not isinstance(error.instance, bool)
         if error.validator not in {"type", "anyOf"} or not is_scalar or is_mcp:
             yield f"{error.json_path}: {error.message}"
+
+
+def watch_tools(tools: Any, names: Iterable[str], say: Callable[[str], Awaitable[None]]) -> None:
+    """Have `say` called with the name of each of these tools that is stopped; once, however often it is called."""
+    for name in names:
+        tool = as_object(as_object(tools).get(name))
+        call = tool.get("callable")
+        if iscoroutinefunction(call) and not hasattr(call, _WATCHED):
+            tool["callable"] = watched = _telling(call, name, say)
+            setattr(watched, _WATCHED, True)
+            if iscoroutinefunction(function := getattr(call, "__function__", None)):
+                setattr(watched, "__function__", _telling(function, name, say))  # noqa: B010 - the host's own
+
+
+def _telling(
+    function: Callable[..., Awaitable[Any]], name: str, say: Callable[[str], Awaitable[None]]
+) -> Callable[..., Awaitable[Any]]:
+    @wraps(function)
+    async def telling(*given: Any, **named: Any) -> Any:
+        try:
+            return await function(*given, **named)
+        except asyncio.CancelledError:
+            await asyncio.shield(say(name))
+            raise
+
+    return telling

@@ -1,11 +1,11 @@
-"""How one user is addressed: the language of lines, which of them, the theme of pages, questions, and spoken answers.
+"""How one user is addressed: language and choice of lines, the theme of pages, questions, spoken answers, titles.
 
 Of this only the instructions for a spoken answer reach the model: lines are looked up when they leave for the user.
 Sources in Open WebUI 0.12: the page sends its language as a variable of the prompt (`getPromptVariables`, from its own
 local storage); a channel and a bare API call have the header of their request alone, an automation neither
 (`utils/automations.py`), and the page itself begins with `DEFAULT_LOCALE`. The button that continues an answer stands
 under the last one of a chat for administrators and for users with the permission `chat.continue_response`
-(`ResponseMessage.svelte`); channels have none.
+(`ResponseMessage.svelte`); channels have none. Titles are made by `background_tasks_handler` in `utils/middleware.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from ..conversation.slash import read_command
 from ..ports import Embed, Failed, Notice, Output
 from ..responses.values import as_object, as_text
 from ..words.lines import (
@@ -37,6 +38,8 @@ StatusLines = Literal["all", "important", "none"]
 _THEME: Final = "return document.documentElement.classList.contains('dark') ? 'dark' : 'light'"
 """For the page's own `execute` (`Chat.svelte`)."""
 _THEME_SECONDS: Final = 2.0
+_TITLE_CHARACTERS: Final = 100
+"""As many of a message as the host makes a title of."""
 _log = logging.getLogger(__name__)
 
 
@@ -188,3 +191,43 @@ async def may_continue(call: Call) -> bool:
     except Exception as error:  # noqa: BLE001 - a word in a status line is not worth an answer
         _log.warning("whether a user may continue answers is not known: %r", error)
         return True
+
+
+async def name_chat(
+    request: Any, metadata: Mapping[str, Any], user: Mapping[str, Any], emit: EventEmitter
+) -> None:
+    """Have the chat named by the message that is being answered, if a command is its title; never raises.
+
+    The page has Open WebUI make title and tags of a chat's first message alone, so that a chat that begins with one is
+    called "/context".
+    The arguments are those of the pipe. Where the host makes no title, the message's beginning becomes it.
+    """
+    chat_id, asked = as_text(metadata.get("chat_id")), as_object(metadata.get("user_message"))
+    shown = as_object(as_object(user.get("settings")).get("ui"))
+    tasks = {
+        "title_generation": as_object(shown.get("title")).get("auto", True),
+        "tags_generation": shown.get("autoTags", True),
+    }
+    try:
+        from open_webui.models.chats import Chats
+        from open_webui.models.users import Users
+        from open_webui.utils.middleware import background_tasks_handler
+
+        if not read_command(await Chats.get_chat_title_by_id(chat_id) or ""):
+            return
+        await background_tasks_handler(
+            {
+                "request": request,
+                "form_data": {},
+                "user": await Users.get_user_by_id(user["id"]),
+                "metadata": dict(metadata),
+                "tasks": tasks,
+                "event_emitter": emit,
+            }
+        )
+        title = " ".join(as_text(asked.get("content")).split())[:_TITLE_CHARACTERS]
+        if title and read_command(await Chats.get_chat_title_by_id(chat_id) or ""):
+            await Chats.update_chat_title_by_id(chat_id, title)
+            await emit({"type": "chat:title", "data": title})
+    except Exception as error:  # noqa: BLE001 - the host may raise anything, and a title is not worth an answer
+        _log.warning("a chat was not named: %r", error)

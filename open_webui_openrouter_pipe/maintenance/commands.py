@@ -209,12 +209,9 @@ def is_confirmation(text: str) -> bool:
 
 
 def read_command(text: str) -> MaintenanceCommand:
-    """Read what was written; everything else is a question for help."""
-    return _read_bills(text) if text.strip("`/ \n").lower().startswith(_ENTER) else _read_words(text)
-
-
-def _read_bills(text: str) -> MaintenanceCommand:
-    """Read lines of the log, whatever stands before their bills."""
+    """Read what was written, or the bills of logged lines, whatever stands before them; all else asks for help."""
+    if not text.strip("`/ \n").lower().startswith(_ENTER):
+        return _read_words(text)
     found = [line[line.find("{") : line.rfind("}") + 1] for line in text.splitlines() if "{" in line]
     now = text.rsplit(maxsplit=1)[-1].lower() == _NOW
     return MaintenanceCommand("enter", "", "bill", now, tuple(map(read_bill, found)))
@@ -243,7 +240,8 @@ def _read_words(text: str) -> MaintenanceCommand:
 def _is_word_of(name: str, word: str) -> bool:
     """Whether the word may stand behind the command."""
     words = {"update": {"", "back"}, "record": {"", "stop"}, "settings": {""}}
-    return word in words[name] or (name == "record" and is_minutes(word))
+    is_minutes = word.isascii() and word.isdecimal() and 1 <= int(word[:4]) <= MAX_MINUTES
+    return word in words[name] or (name == "record" and is_minutes)
 
 
 def settings_report(target: str, changed: Mapping[str, str], problems: Sequence[str]) -> str:
@@ -261,11 +259,6 @@ def settings_report(target: str, changed: Mapping[str, str], problems: Sequence[
         else [ALL_RIGHT]
     )
     return "\n\n".join([*wrong, CHANGED.format(target=target), table])
-
-
-def is_minutes(text: str) -> bool:
-    """Whether it is for how long a recording may last."""
-    return text.isascii() and text.isdecimal() and 1 <= int(text[:4]) <= MAX_MINUTES
 
 
 def recording_report(until: datetime | None, folder: Path, files: Mapping[Path, int]) -> str:

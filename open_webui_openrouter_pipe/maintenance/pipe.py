@@ -12,8 +12,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ..errors import UpdateRefused
-from ..host.function_code import HostFunctionCode
-from ..host.platform import SECRET_FILE, Platform, loaded_function, platform
+from ..host.platform import SECRET_FILE, HostFunctionCode, Platform, loaded_function, platform
 from ..host.switches import AUTHOR
 from ..openrouter.recordings import FOLDER, MAX_BYTES, Recordings
 from ..responses.tools import ALLOWED, read_allowed

@@ -4,8 +4,7 @@
     library   the port `Fill`: references read, encoded and put in place
     download  files fetched from addresses that users and models name, and which may be reached
     memory    the budget of bytes for files in memory, and what is kept in it
-    damage    whether a file can be opened at all
-    kinds     the media type of a file, by its content                                   (pure)
+    kinds     the media type of a file by its content, and whether it can be opened      (pure)
 
 Knows neither Open WebUI nor OpenRouter nor a database.
 """

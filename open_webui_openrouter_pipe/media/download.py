@@ -287,7 +287,8 @@ class GuardedDownloads:
         ends, clock = limit.when(), asyncio.get_running_loop().time
         limit.reschedule(None)
         began = clock()
-        await room.take(int(response.headers.get("content-length", room.max_bytes)))
+        length = None if "transfer-encoding" in response.headers else response.headers.get("content-length")
+        await room.take(room.max_bytes if length is None else int(length))
         limit.reschedule(ends and ends + clock() - began)
         content = bytearray()
         try:

@@ -1,19 +1,27 @@
-"""The media type of a file by its content, whatever its name or its sender says.
+"""The media type of a file by its content, whatever its name or its sender says, and whether it can be opened at all.
 
 Owns the signatures of what models read or people attach. It never judges what may be sent. SVG and HTML, which can run
 scripts, are recognized behind all that may stand before their first tag.
 
+Only what no reader opens counts as damaged: a PDF without an end, an archive without a directory, an image whose parts
+do not reach its end. That is looked for once in each file, which blocks. Nothing is mended, and no image is drawn,
+which would take many times its size in memory.
+
 Sources: the WHATWG MIME Sniffing Standard (images, audio, HTML's first tags), RFC 9559 (Matroska), ISO 14496-12 (the
 box `ftyp`), PKWARE's APPNOTE (ZIP), ECMA-376 part 2 and OpenDocument part 2 (office packages), [MS-CFB] (old office),
-ISO 11172-3 (MP3).
+ISO 11172-3 (MP3), the PNG specification (chunks), ITU T.81 (JPEG's markers), GIF89a, Google's "WebP Container
+Specification".
 """
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
+from zlib import crc32
 
 UNKNOWN: Final = "application/octet-stream"
 
@@ -26,6 +34,13 @@ _MARKUP_CHARACTERS = 1024 * 1024
 """As far as the first tag is looked for."""
 _PDF_HEADER_BYTES = 1024
 """A PDF may begin, and end, with so many bytes that are none of it."""
+
+_BINARY_BYTES: Final = 64 * 1024
+_COMPOUND: Final = b"\xd0\xcf\x11\xe0"
+"""Begins files of old office programs, of which the host reads more than is known here."""
+_PDF_END: Final = re.compile(rb"startxref\s+(\d+)\s+%%EOF")
+_JPEG_SEGMENT: Final = re.compile(rb"\xff+([\x01-\xfe])(..)", re.DOTALL)
+"""A marker, which bytes of 255 may precede, and the length of what follows."""
 
 _SIGNATURES: Final = tuple(
     (re.compile(signature, re.DOTALL), media_type)
@@ -202,3 +217,83 @@ _CONTAINERS: Final[tuple[tuple[bytes, Callable[[bytes], str]], ...]] = (
     (b"PK\3\4", _zip),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _old_office),
 )
+
+
+def is_damaged(content: bytes, media_type: str) -> bool:
+    """Return whether no reader of this media type opens the content."""
+    if content.startswith(b"PK\3\4"):
+        return not zipfile.is_zipfile(io.BytesIO(content))
+    check = _CHECKS.get(media_type)
+    return check is not None and check(content)
+
+
+def is_binary(content: bytes, media_type: str) -> bool:
+    """Return whether the content is neither of a kind that is known here, nor text in any encoding."""
+    is_known = media_type != UNKNOWN or content.startswith(_COMPOUND)
+    return not is_known and b"\0" in content[:_BINARY_BYTES]
+
+
+def _is_damaged_pdf(content: bytes) -> bool:
+    """Whether it was cut off: no mark of its end is there, or only that of the first part of a file for the web."""
+    if b"%%EOF" in content[-_PDF_HEADER_BYTES:]:
+        return False
+    ends = _PDF_END.findall(content)
+    return not ends or not ends[-1].strip(b"0")
+
+
+def _is_damaged_png(content: bytes) -> bool:
+    """Whether a chunk before the last one is cut off, or its check sum is wrong."""
+    at, name = 8, b""
+    while name != b"IEND":
+        length, name = int.from_bytes(content[at : at + 4]), content[at + 4 : at + 8]
+        end = at + 8 + length
+        if int.from_bytes(content[end : end + 4]) != crc32(memoryview(content)[at + 4 : end]):
+            return True
+        at = end + 4
+        if at > len(content):
+            return True
+    return False
+
+
+def _is_damaged_jpeg(content: bytes) -> bool:
+    """Whether there is no picture, or no end of one; the end of a small one in a header does not count."""
+    at = 2
+    while (marker := _JPEG_SEGMENT.match(content, at)) and marker[1] != b"\xda":
+        at = marker.start(2) + int.from_bytes(marker[2])
+    return not marker or content.find(b"\xff\xd9", at) < 0
+
+
+def _is_damaged_gif(content: bytes) -> bool:
+    """Whether its first picture is cut off; readers do without the others."""
+    at = 13 + _gif_colors(content[10:11])
+    while content[at : at + 1] == b"!":
+        at = _behind_blocks(content, at + 2)
+    if content[at : at + 1] != b",":
+        return True
+    return _behind_blocks(content, at + 11 + _gif_colors(content[at + 9 : at + 10])) > len(content)
+
+
+def _gif_colors(flags: bytes) -> int:
+    """The bytes of a table of colours, by the flags before it."""
+    found = int.from_bytes(flags)
+    return 3 << (found & 7) + 1 if found & 0x80 else 0
+
+
+def _behind_blocks(content: bytes, at: int) -> int:
+    """Where the blocks of a GIF's part end, each with its length before it; behind the end where they do not."""
+    while at < len(content):
+        length = content[at]
+        at += 1 + length
+        if not length:
+            return at
+    return len(content) + 1
+
+
+_CHECKS: Final[Mapping[str, Callable[[bytes], bool]]] = {
+    "application/pdf": _is_damaged_pdf,
+    "image/png": _is_damaged_png,
+    "image/jpeg": _is_damaged_jpeg,
+    "image/gif": _is_damaged_gif,
+    # it is shorter than it says, by more than the byte that fills it up
+    "image/webp": lambda content: len(content) < 7 + int.from_bytes(content[4:8], "little"),
+}

@@ -21,19 +21,12 @@ from pathlib import PurePath
 from typing import Final, TypeAlias, cast
 
 from ..conversation.conversation import item_digest
-from ..errors import (
-    AddressNotAsked,
-    AttachmentBinary,
-    AttachmentDamaged,
-    AttachmentUnavailable,
-    PipeError,
-    TooBusy,
-)
+from ..errors import AttachmentUnavailable, PipeError, TooBusy
 from ..ports import FileContent, Files, FilledItems, Model, Room
 from ..responses.items import NOT_IN_OUTPUTS, Item, Modality, is_message
 from ..responses.values import base64_of, decode, host_file_id, host_file_path
 from ..threads import apart
-from ..words.lines import notice
+from ..words.lines import is_line, notice
 from .choice import (
     PLURALS,
     Attachment,
@@ -53,8 +46,7 @@ from .choice import (
     replace_parts,
     replacement_for,
 )
-from .damage import is_binary, is_damaged
-from .kinds import KIND_LINES, UNKNOWN, media_type_of
+from .kinds import KIND_LINES, UNKNOWN, is_binary, is_damaged, media_type_of
 from .memory import (
     MEGABYTE,
     READING_COPIES,
@@ -75,11 +67,14 @@ _INLINE_HEAD_CHARACTERS: Final = 8192
 _OMITTED: Final[Mapping[Omission, tuple[str, str]]] = {
     "unselected": ("images_omitted", ""),
     "too_many": ("images_omitted", ""),
-    "too_many_at_once": ("images_too_many", "too_many_images"),
+    "too_many_at_once": ("attachments_not_sent", "too_many_images"),
     "too_large": ("attachments_omitted", ""),
-    "too_large_at_once": ("attachments_too_large", "too_large_together"),
+    "too_large_at_once": ("attachments_not_sent", "too_large_together"),
 }
-"""The line about what is omitted, and in its place the reason why it is not sent, if no request has shown it."""
+"""The line about what is omitted, and the reason why it is not sent, if no request has shown it."""
+
+_SENTENCES: Final = {"attachment_damaged_file": "file_damaged", "addresses_not_asked": "address_not_asked"}
+"""The lines that say for one reason why an attachment is not sent."""
 
 _log = logging.getLogger(__name__)
 
@@ -201,10 +196,14 @@ class MediaLibrary:
 
     def _filled(self, items: Sequence[Item], chosen: Choice, read: Found) -> FilledItems:
         """Put what was read, and the notes, in place. Blocks: a base64 text may have many megabytes."""
-        unread = Counter(f"attachments_unread_{each.kind}" for each in chosen.unread)
-        lines = {name: notice(name, count=count) for name, count in unread.items()}
+        lines = dict[str, str]()
+        for kind, count in Counter(each.kind for each in chosen.unread).items():
+            reason = notice(f"attachment_no_{kind}")
+            lines[kind] = notice("attachments_not_sent", count=count, reason=reason)
         for omission, count in Counter(chosen.omitted.values()).items():
-            line = self._limit_notice(_OMITTED[omission][0], count)
+            name, reason = _OMITTED[omission]
+            reason = self._limit_notice(reason) if reason else ""
+            line = self._limit_notice(name, count, reason)
             # One line each time that something goes; a selection lets go of images at each turn, which is said once.
             lines["images_unselected" if omission == "unselected" else line] = line
         replaced: dict[Attachment, Replacement] = {
@@ -221,16 +220,17 @@ class MediaLibrary:
             except AttachmentUnavailable as error:
                 name, reason = plain_name(each.name) or notice(f"the_{each.kind}"), error.user_message
                 replacement = note(each, f" not sent: {reason}")
-                line = notice(error.line, name=name, reason=reason)
+                sentences = (each for each, why in _SENTENCES.items() if is_line(reason, why))
+                line = notice(next(sentences, "attachment_not_sent"), name=name, reason=reason)
                 lines[line] = line
             if replacement is not None:
                 replaced[each] = replacement
         return FilledItems(replace_parts(items, replaced), lines)
 
-    def _limit_notice(self, name: str, count: int = 0) -> str:
+    def _limit_notice(self, name: str, count: int = 0, reason: str = "") -> str:
         """A line about a limit of a whole request."""
-        megabytes = self.settings.max_total_bytes / MEGABYTE
-        return notice(name, count=count, limit=self.settings.max_images, megabytes=megabytes)
+        most, megabytes = self.settings.max_images, self.settings.max_total_bytes / MEGABYTE
+        return notice(name, count=count, reason=reason, limit=most, megabytes=megabytes)
 
     def _replacement(self, attachment: Attachment, item: Item, read: Found) -> Replacement | None:
         """Return what replaces an attachment, None where it can be sent as it is. Raises AttachmentUnavailable."""
@@ -251,11 +251,8 @@ class MediaLibrary:
             return _checked(encode(FileContent(attachment.name, "", decode(plain))))
         head = decode(attachment.source, limit_characters=_INLINE_HEAD_CHARACTERS)
         media_type, digest = media_type_of(head), sha256(plain.encode()).digest()
-
-        def damaged() -> bool:
-            return is_damaged(decode(plain), media_type)
-
-        is_broken = self.encoded.damaged.get_or_compute(digest, damaged)
+        damaged = self.encoded.damaged
+        is_broken = damaged.get_or_compute(digest, lambda: is_damaged(decode(plain), media_type))
         url = f"data:{media_type};base64,{plain}"
         return _checked(Encoded(attachment.name, media_type, url, is_damaged=is_broken))
 
@@ -328,7 +325,8 @@ class MediaLibrary:
             room.check(len(file.content))
             return await asyncio.to_thread(encode, file)
         except PipeError as error:
-            if not isinstance(error, AddressNotAsked):  # the user is told once, and there may be thousands
+            # of these the user is told once, and there may be thousands
+            if not is_line(error.user_message, "address_not_asked"):
                 _log.warning("an attachment is not sent: %s", error)
             raise
         except Exception as error:  # the host's storage may raise anything
@@ -351,10 +349,9 @@ class MediaLibrary:
                 return await self._load(files.id_of(self.user_id, key), room)
         try:
             file = await self.download(url, room)
-        except AddressNotAsked:
-            raise
         except AttachmentUnavailable as error:  # a dead address must not hold up each turn of its chat
-            self.encoded.fail(self.user_id, self.turn, url, error.user_message)
+            if not is_line(error.user_message, "address_not_asked"):
+                self.encoded.fail(self.user_id, self.turn, url, error.user_message)
             raise
         if files is not None:
             try:
@@ -407,9 +404,9 @@ def _checked(encoded: Encoded | None) -> Encoded:
     if encoded is None:
         raise AttachmentUnavailable(notice("attachment_unreadable"))
     if encoded.is_damaged:
-        raise AttachmentDamaged(notice("file_damaged"), detail=encoded.media_type)
+        raise AttachmentUnavailable(notice("file_damaged"), detail=encoded.media_type)
     if encoded.is_binary:
-        raise AttachmentBinary(notice("attachment_binary"))
+        raise AttachmentUnavailable(notice("attachment_binary"))
     return encoded
 
 

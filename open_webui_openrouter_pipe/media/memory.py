@@ -11,10 +11,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Any, Final
 
 from ..conversation.conversation import ContentCache, cache_key
-from ..errors import AddressNotAsked, AttachmentUnavailable, TooBusy
+from ..errors import AttachmentUnavailable, TooBusy
 from ..words.lines import notice
 from .choice import Encoded
 
@@ -58,17 +58,6 @@ class Reservation:
             self.budget.forget(self)
 
 
-class Cache(Protocol):
-    """What can be had again."""
-
-    @property
-    def size(self) -> int:
-        """In units of its own."""
-
-    def evict(self, size: int) -> None:
-        """Forget at least so much, or all."""
-
-
 class ByteBudget:
     """The bytes that a worker may hold; what is cached is evicted where somebody needs the room."""
 
@@ -79,7 +68,7 @@ class ByteBudget:
         """By the latest request: an administrator's change holds for all."""
         self.held_bytes = 0
         self.max_wait_seconds = max_wait_seconds
-        self._caches: list[tuple[Cache, int]] = []
+        self._caches: list[tuple[ContentCache[Any] | EncodedFiles, int]] = []
         self._waiting: list[Reservation] = []
         self._rank = 0
         """Of the latest that was granted; that of a user's next is higher by each byte that the user wants."""
@@ -90,7 +79,7 @@ class ByteBudget:
         """What is held and cached."""
         return self.held_bytes + sum(cache.size * unit_bytes for cache, unit_bytes in self._caches)
 
-    def watch(self, cache: Cache, unit_bytes: int = 1) -> None:
+    def watch(self, cache: ContentCache[Any] | EncodedFiles, unit_bytes: int = 1) -> None:
         """Count a cache by its size in units of so many bytes; the first ones are evicted first."""
         self._caches.append((cache, unit_bytes))
 
@@ -247,9 +236,9 @@ class EncodedFiles:
         self._failed.put(cache_key(user_id, url), (turn, self._clock(), line))
 
     def ask(self, user_id: str, turn: str) -> None:
-        """Count a request to an address. Raises AddressNotAsked where a turn has had as many as it may."""
+        """Count a request to an address. Raises AttachmentUnavailable where a turn has had as many as it may."""
         key = cache_key(user_id, turn)
         count = self._asked.get(key) or 0
         if count >= MAX_ASKED:
-            raise AddressNotAsked(notice("address_not_asked", count=MAX_ASKED))
+            raise AttachmentUnavailable(notice("address_not_asked", count=MAX_ASKED))
         self._asked.put(key, count + 1)

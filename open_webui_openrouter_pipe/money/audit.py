@@ -7,7 +7,7 @@ The fields of `Bill` are the one list of columns, of the type that they are anno
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from ..responses.values import as_list, as_object
@@ -178,15 +178,15 @@ def sound_bill(bill: Bill) -> Bill:
 
 def bill_json(bill: Bill) -> str:
     """Return a bill as one line of JSON: what differs from the defaults, without the steps of its context."""
-    found = {name: value for name, value in asdict(bill).items() if value != _COLUMNS[name].default}
-    found.pop("steps", None)
-    return json.dumps(found, separators=(",", ":"))
+    found = {name: getattr(bill, name) for name in _COLUMNS if name != "steps"}
+    changed = {name: value for name, value in found.items() if value != _COLUMNS[name].default}
+    return json.dumps(changed, separators=(",", ":"))
 
 
 def read_bill(text: str) -> Bill | None:
-    """Read a line of `bill_json`; None where it is not one, or has no id."""
+    """Read a line of `bill_json`, without what a later release has added; None where it is not one, or has no id."""
     try:
-        found = dict(as_object(json.loads(text)))
+        found = {name: each for name, each in as_object(json.loads(text)).items() if name in _COLUMNS}
         found["accounts"] = tuple(as_list(found.get("accounts")))
         bill = Bill(**found)
     except (ValueError, TypeError, RecursionError):

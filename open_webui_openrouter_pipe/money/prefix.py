@@ -320,7 +320,10 @@ def _first_change(compared: _Comparison, now: Digests) -> FoundBreak | None:
     if names := tuple(sorted(changed & _FOR_ALL)):
         return FoundBreak("settings", "settings", names)
     if list(last.tools) != list(now.tools):
-        return None if _tools_are_announced(last, now) else FoundBreak("tools", "tools")
+        # the plan has left some out, or no longer does; or one came last as the plan announced a change
+        added = len(now.tools) == len(last.tools) + 1 and list(now.tools[:-1]) == list(last.tools)
+        is_announced = last.omitted_tools != now.omitted_tools or (added and _announces(last, now))
+        return None if is_announced else FoundBreak("tools", "tools")
     if compared.differs and compared.shared < max(now.leading, last.leading):
         return None if now.new_prompt else FoundBreak("instructions", "prompt")
     names = tuple(sorted(changed & _FOR_MESSAGES))
@@ -333,12 +336,6 @@ def _shared(last: Sequence[int], now: Sequence[int], last_at: int, now_at: int, 
     """Return how many of so many items are the same from these two places on."""
     same = map(eq, last[last_at : last_at + count], now[now_at : now_at + count])
     return sum(takewhile(bool, same))
-
-
-def _tools_are_announced(last: Digests, now: Digests) -> bool:
-    """Whether the plan has left some out, or no longer does; or one came last as the plan announced a change."""
-    added = len(now.tools) == len(last.tools) + 1 and list(now.tools[:-1]) == list(last.tools)
-    return last.omitted_tools != now.omitted_tools or (added and _announces(last, now))
 
 
 def _announces(last: Digests, now: Digests) -> bool:

@@ -414,13 +414,12 @@ def tool_parts(paid: Iterable[tuple[tuple[str, ...], float]]) -> list[str]:
     sums = defaultdict[tuple[str, ...], float](float)
     for names, cost in paid:
         sums[names] += cost
-    return [_tools_part(names, cost) for names, cost in sums.items()]
-
-
-def _tools_part(names: Iterable[str], cost: float) -> str:
-    titles = [notice(f"switch_{name}") if name in SERVER_TOOLS else name for name in names]
-    title = notice("joined", lines=titles, separator=" + ")
-    return notice("joined", lines=(title, dollars(cost)), separator=" ")
+    parts = []
+    for names, cost in sums.items():
+        titles = [notice(f"switch_{name}") if name in SERVER_TOOLS else name for name in names]
+        title = notice("joined", lines=titles, separator=" + ")
+        parts.append(notice("joined", lines=(title, dollars(cost)), separator=" "))
+    return parts
 
 
 def needs_breakpoints(model_id: str) -> bool:

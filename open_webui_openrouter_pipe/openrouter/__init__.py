@@ -17,8 +17,7 @@
     catalog      the last good answers, kept on disk, and the reading of models and keys
     creation     requests to the endpoints that make something by the piece
     problems     what is wrong with the value of a valve, and what was probably meant
-    offer        which models are offered: filters, variants, order, names
-    advice       which model to take: instead of one that is gone, and as a default
+    offer        which models are offered: filters, variants, order, names; which one to take
     listing      the models of one base URL and key, what of them is offered, and why none are
 
 Knows neither Open WebUI nor a database.

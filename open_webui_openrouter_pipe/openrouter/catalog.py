@@ -189,7 +189,7 @@ class LastGood(Generic[_T]):
         """Read what is kept on disk, the first time."""
         if self.value is not None or self._looked_on_disk or self._path is None:
             return
-        kept = await asyncio.to_thread(self._read_kept, self._path)
+        kept = await asyncio.to_thread(lambda path: self._read(_load(path)), self._path)
         self._looked_on_disk = True
         if self.value is None:
             self.value = kept
@@ -231,10 +231,6 @@ class LastGood(Generic[_T]):
         if self._join and self._path:
             wire = self._join(wire, _load(self._path))
         return wire, self._read(wire)
-
-    def _read_kept(self, path: Path) -> _T | None:
-        wire = _load(path)
-        return None if wire is None else self._read(wire)
 
 
 def _load(path: Path) -> Any:

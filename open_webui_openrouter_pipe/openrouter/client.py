@@ -203,7 +203,10 @@ class OpenRouterClient:
                     for event in stream.take(portion):
                         yield event
                 if stream.whole:
-                    yield self._read_end(bytes(stream.whole))
+                    end = terminal_event(self._read_whole(bytes(stream.whole)))
+                    if end["type"] == "error":
+                        raise self.explain(read_failure(None, end))
+                    yield end
                 for frame in stream.decoder.flush():
                     yield parse_event(frame)
                 if stream.decoder.done:  # the bytes after `[DONE]` free the connection for the next request
@@ -214,19 +217,12 @@ class OpenRouterClient:
         except httpx.HTTPError as error:
             raise self._broken(error, generation_id) from None
 
-    def _read_end(self, whole: bytes) -> dict[str, Any]:
-        """Return what came instead of a stream as the end of one; raises an error as such."""
-        event = terminal_event(self._read_whole(whole))
-        if event["type"] == "error":
-            raise self.explain(read_failure(None, event))
-        return event
-
     def _broken(self, error: httpx.HTTPError, generation_id: str) -> StreamBroken:
         """Return the error of a stream that is silent, or that is lost, which passes."""
         if isinstance(error, httpx.ReadTimeout):
             broken = StreamBroken(notice("stream_silent", seconds=self._settings.timeout_seconds))
         else:
-            broken = StreamBroken(notice("stream_lost"), detail=redact(repr(error)))
+            broken = StreamBroken(notice("stream_broken"), detail=redact(repr(error)))
             broken.passes = True
         broken.generation_id = generation_id
         return broken
@@ -323,7 +319,7 @@ def _headers(settings: ClientSettings, content: EncodedBody | None, *, is_stream
     """The headers. The site's name and address are decoration: what no header can hold is percent-encoded."""
     key = settings.api_key.strip()
     if not (key.isascii() and key.isprintable()):
-        raise ConfigurationError(notice("unusable_key"))
+        raise ConfigurationError(notice("valve_unusable", name="API_KEY"))
     headers = {
         "Authorization": Secret("Bearer " + key if key else ""),
         "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
@@ -338,4 +334,4 @@ def _headers(settings: ClientSettings, content: EncodedBody | None, *, is_stream
 
 
 def _unusable_address(error: Exception) -> ConfigurationError:
-    return ConfigurationError(notice("unusable_address"), detail=type(error).__name__)
+    return ConfigurationError(notice("valve_unusable", name="BASE_URL"), detail=type(error).__name__)

@@ -9,6 +9,7 @@ here.
 from __future__ import annotations
 
 import json
+import math
 import pkgutil
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -57,7 +58,7 @@ _OF_OWN_KEY: Final[Mapping[type[ProviderError], str]] = {
 """What is said to a user whose own key it is."""
 
 _CREDIT_NUMBERS = re.compile(
-    r"requested up to (?P<requested>[\d,]{1,19}) tokens.{0,200}?only afford (?P<affordable>[\d,]{1,19})"
+    r"requested up to (?P<requested>[\d,]{1,19}) tokens.{0,200}?only afford (?P<limit>[\d,]{1,19})"
 )
 _WINDOW_NUMBERS = re.compile(
     r"(?s)maximum context length is (?P<limit>[\d,]{1,19}) tokens.{0,200}?requested about (?P<requested>[\d,]{1,19})"
@@ -68,10 +69,10 @@ _WINDOW = re.compile(
 )
 """How OpenRouter, OpenAI, Google and Anthropic name the window."""
 _NUMBERS: Final = {
-    "no_credits": ("no_credits_numbers", _CREDIT_NUMBERS),
-    "too_long": ("too_long_numbers", _WINDOW_NUMBERS),
+    "no_credits": _CREDIT_NUMBERS,
+    "too_long": _WINDOW_NUMBERS,
 }
-"""The lines that say more where the server names numbers, and how it does."""
+"""The lines behind which stand the numbers that the server names, and how it does."""
 _SUPPORTED_VALUES = re.compile(
     r"(?i)supported (?:values|levels)(?: are)?:? (?P<values>['\"`\w]+(?:,? (?:and )?['\"`\w]+){0,10})"
 )
@@ -141,7 +142,7 @@ def to_error(
     reasons = tuple(redact(reason, api_key=api_key) for reason in failure.reasons)
     failure = replace(failure, **texts, reasons=reasons)
     if failure.origin == "stream":
-        broken = StreamBroken(notice("stream_incomplete"), detail=failure.message)
+        broken = StreamBroken(notice("stream_broken"), detail=failure.message)
         broken.passes = True
         return broken
     wait_seconds = retry_after_seconds if retry_after_seconds is not None else failure.retry_after_seconds
@@ -173,7 +174,7 @@ def _add_particulars(error: ProviderError, rule: Rule, failure: Failure) -> None
     elif isinstance(error, EffortRejected) and (listed := _SUPPORTED_VALUES.search(said)):
         error.supported_efforts = tuple(re.findall(r"\w+", listed["values"].replace(" and ", " ")))
     elif isinstance(error, PaymentRequired):
-        error.affordable_tokens = _numbers(_CREDIT_NUMBERS, failure).get("affordable")
+        error.affordable_tokens = _numbers(_CREDIT_NUMBERS, failure).get("limit")
     elif isinstance(error, ReasoningRejected):
         error.is_missing = rule.notice == "reasoning_missing"
     elif rule.notice in {"output_too_short", "output_too_long"} and isinstance(error, ParameterRejected):
@@ -210,7 +211,7 @@ def _seconds(value: str, now: datetime) -> float | None:
         pass
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return _plausible((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now.timestamp())
 
@@ -223,16 +224,10 @@ def _plausible(seconds: float) -> float | None:
 
 
 def _line(name: str, failure: Failure, wait_seconds: float | None) -> str:
-    """The line of that name, or its variant with the details that the failure holds.
+    """The line of that name with the details that the failure holds.
 
     What the server said is quoted, the provider's own words first, unless it only said that it failed.
     """
-    if name == "moderated" and failure.reasons:
-        return notice("moderated_reasons", reasons=_shortened(", ".join(failure.reasons), _QUOTE_CHARACTERS))
-    with_numbers, numbers = _NUMBERS.get(name, (name, None))
-    if numbers and (found := _numbers(numbers, failure)):
-        limit, affordable = found.get("limit"), found.get("affordable")
-        return notice(with_numbers, requested=found["requested"], limit=limit, affordable=affordable)
     if name == "no_endpoint" and failure.availability in _AVAILABILITY:
         name = failure.availability
     unknown = "wait_tomorrow" if name == "free_daily_limit" else "wait_unknown"
@@ -241,19 +236,24 @@ def _line(name: str, failure: Failure, wait_seconds: float | None) -> str:
     if failure.provider:
         provider = notice("the_provider", name=_shortened(failure.provider, _NAME_CHARACTERS))
     said = next((text for text in (failure.raw, failure.message) if text and text != _SAYS_NOTHING), None)
+    if name == "moderated":
+        said = ", ".join(failure.reasons)
     quoted = notice("quote", text=_shortened(said, _QUOTE_CHARACTERS)) if said else ""
+    if name in _NUMBERS:
+        found = _numbers(_NUMBERS[name], failure)
+        quoted = notice("tokens_named", **found) if found else ""
     return notice(name, provider=provider, quote=quoted, wait=wait)
 
 
 def _numbers(named: re.Pattern[str], failure: Failure) -> dict[str, int]:
-    """The numbers that the server named; where several providers were asked, the smallest that can be paid."""
+    """The numbers that the server named; where several providers were asked, those with the smallest limit."""
     texts = filter(None, (failure.message, failure.raw, *failure.earlier))
     found = [
         {name: _read_number(digits) for name, digits in match.groupdict().items()}
         for match in map(named.search, texts)
         if match
     ]
-    return min(found, key=lambda numbers: numbers.get("affordable", 0), default={})
+    return min(found, key=lambda numbers: numbers["limit"], default={})
 
 
 def _read_number(digits: str) -> int:
@@ -261,13 +261,11 @@ def _read_number(digits: str) -> int:
 
 
 def _wait_text(seconds: float) -> str:
+    """How long to wait: not less than that, so that who waits as long is not refused again."""
     if seconds < 1:
         return notice("wait_over")
-    if seconds < 120:
-        return notice("wait_seconds", count=round(seconds))
-    if seconds < 7200:
-        return notice("wait_minutes", count=round(seconds / 60))
-    return notice("wait_hours", count=round(seconds / 3600))
+    size, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
+    return notice("wait_for", time=f"{math.ceil(seconds / size)} {unit}")
 
 
 def _shortened(text: str, characters: int) -> str:
@@ -282,10 +280,6 @@ def _rejected_parameter(failure: Failure) -> str:
     named = _UNSUPPORTED.search(f"{failure.raw or ''}\n{failure.message}")
     names = (failure.parameter, named and (named["quoted"] or named["path"]))
     return next((name for name in names if name in OMISSIBLE), "")
-
-
-def _names_effort(failure: Failure) -> bool:
-    return failure.parameter in {"reasoning.effort", "reasoning_effort"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +369,12 @@ RULES: Final = (
     Rule(ParameterRejected, "output_too_long"),
     Rule(ContextTooLong, "too_long"),
     Rule(RequestRejected, "history_rejected", remedy="words"),
-    Rule(EffortRejected, "effort_rejected", (400, 422), condition=_names_effort),
+    Rule(
+        EffortRejected,
+        "effort_rejected",
+        (400, 422),
+        condition=lambda failure: failure.parameter in {"reasoning.effort", "reasoning_effort"},
+    ),
     Rule(RequestRejected, "schema_rejected"),
     Rule(
         ParameterRejected,

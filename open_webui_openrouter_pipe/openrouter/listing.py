@@ -32,7 +32,6 @@ from ..errors import (
 )
 from ..ports import Model
 from ..words.lines import listed, notice
-from .advice import default_model, nearest_model
 from .catalog import (
     KEY_PATH,
     MODELS_PATH,
@@ -51,7 +50,15 @@ from .catalog import (
     read_zdr_ids,
     with_gone,
 )
-from .offer import ZDR, OfferSettings, gone_models, is_offered, offered_models
+from .offer import (
+    ZDR,
+    OfferSettings,
+    default_model,
+    gone_models,
+    is_offered,
+    nearest_model,
+    offered_models,
+)
 from .problems import (
     MOST_PROBLEMS,
     NO_CHECKS,
@@ -157,11 +164,6 @@ def _list_trouble(failure: FetchFailure | None) -> Status:
     return Status(kind, failure.since)
 
 
-def _matches(pattern: str, models: Mapping[str, Model]) -> bool:
-    """Whether a pattern is that of any model."""
-    return pattern in models or bool(fnmatch.filter(models, pattern))
-
-
 def _names(models: Mapping[str, Model]) -> set[str]:
     """What a valve may name: models, and all of a maker."""
     return {*models, *(f"{name.partition('/')[0]}/*" for name in models)}
@@ -210,19 +212,13 @@ class ModelListing:
             except (AuthenticationFailed, ConfigurationError):  # OpenRouter's own lists need no key
                 return await fetch_without_key(path)
 
-        async def fetch_main() -> Any:
+        async def fetch_models() -> Any:
+            main: Any = None
             if api_key:
                 with suppress(*_WITHOUT_OWN_LIST):
-                    own = await fetch(OWN_MODELS_PATH)
-                    if has_rows(own):
-                        return {**own, OF_ACCOUNT: True}
-            return await fetch_list(MODELS_PATH)
-
-        async def fetch_models() -> Any:
-            main = await fetch_main()
-            if not has_rows(main):
-                return main
-            return {**main, **await beside.joined(main["data"])}
+                    main = await fetch(OWN_MODELS_PATH)
+            main = {**main, OF_ACCOUNT: True} if has_rows(main) else await fetch_list(MODELS_PATH)
+            return {**main, **await beside.joined(main["data"])} if has_rows(main) else main
 
         beside = ListsBeside(fetch_list)
         models = _file(folder, "models", base_url, api_key)
@@ -280,7 +276,9 @@ class ModelListing:
                 unknown_word(each.valve, name, near=nearest(name, _names(listed)), takes=each.takes)
                 for each in (named if listed else ())
                 for name in each.names
-                if not (_matches(name.removeprefix("!"), listed) if each.are_patterns else self._lists(name))
+                if not (
+                    fnmatch.filter(listed, name.removeprefix("!")) if each.are_patterns else self._lists(name)
+                )
             )
             self._unmatched = last = (models, named, tuple(islice(missing, MOST_PROBLEMS)))
         return last[2]

@@ -1,12 +1,15 @@
 """Which models are offered: patterns, filters, variants and presets, and the order and names in which they are shown.
 
-Pure. Owns the words of these valves. What is not known of a model does not pass a filter that asks for it.
+Pure. Owns the words of these valves, and which of the offered models to take: in the place of one that is gone, and as
+a default for new users. What is not known of a model does not pass a filter that asks for it.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
+import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -47,6 +50,18 @@ _SIZE = re.compile(r"(?:\d+x)?[ae]?\d+(?:\.\d+)?[bkm]")
 """A word of a model's name that is a size, such as "70b", "8x7b", "a22b" or "128k"."""
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
 _STAGES = frozenset({"preview", "exp", "experimental", "beta", "alpha", "latest"})
+
+LEAST_CONTEXT_TOKENS: Final = 100_000
+"""The window of a model that is proposed as a default."""
+LARGEST_AUTHORS: Final = frozenset(
+    {
+        *("amazon", "anthropic", "deepseek", "google", "meta-llama", "microsoft"),
+        *("mistralai", "moonshotai", "openai", "qwen", "x-ai", "z-ai"),
+    }
+)
+"""Whose models are proposed first: people know them."""
+_NO_PRICE: Final = 1e-9
+"""Dollars a token: what a price is compared as that is zero, or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +146,11 @@ def offered_models(
     Only models that answer in a chat with what it shows are offered, and none that keeps data where the filter `zdr` is
     set; `zdr_ids` None says that it is not known which those are.
     """
-    known = {model.id: model for model in models if _is_shown(model)}
+    known = {
+        model.id: model
+        for model in models
+        if model.endpoint and (model.writes or model.draws or model.endpoint != "responses")
+    }
     chosen = [
         model
         for model in known.values()
@@ -147,11 +166,6 @@ def offered_models(
             if _passes(row, offer.filters, zdr_ids) and (model.is_free or FREE not in offer.filters.words):
                 offered.setdefault(model.id, model)
     return tuple(map(_as_shown, sorted(offered.values(), key=_order)))
-
-
-def _is_shown(model: Model) -> bool:
-    """Whether a chat can show what a model answers."""
-    return bool(model.endpoint) and (model.writes or model.draws or model.endpoint != "responses")
 
 
 def gone_models(models: Iterable[Model], offer: OfferSettings) -> tuple[Model, ...]:
@@ -248,3 +262,75 @@ def _order(model: Model) -> tuple[str, int, str, str]:
     if not colon:
         provider = model.id.partition("/")[0]
     return provider.casefold(), -model.created, re.split("[:@]", model.id)[0], model.id
+
+
+def nearest_model(gone: Model, offered: Sequence[Model]) -> Model | None:
+    """Return the offered model that is nearest to one: of those that answer in the same form.
+
+    What was free stays so; then by what it can do, family, author, and price, and of two that are as near the newer.
+    """
+    price = gone.prices.input or _NO_PRICE
+
+    def distance(model: Model) -> tuple[object, ...]:
+        lacking = sum(
+            (
+                gone.reads("image") and not model.reads("image"),
+                gone.calls_tools and not model.calls_tools,
+                model.is_free and not gone.is_free,
+            )
+        )
+        octaves = abs(math.log2(max(model.prices.input or 0.0, _NO_PRICE) / max(price, _NO_PRICE)))
+        return (
+            gone.is_free and not model.is_free,
+            lacking,
+            family(model.id) != family(gone.id),
+            _author(model) != _author(gone),
+            round(octaves),
+            -model.created,
+            model.id,
+        )
+
+    same_form = [
+        model
+        for model in offered
+        if (model.writes, model.draws) == (gone.writes, gone.draws)
+        and (_is_plain(model) or (gone.is_free and model.id.endswith(":free")))
+    ]
+    return min(same_form, key=distance, default=None)
+
+
+def default_model(offered: Sequence[Model]) -> Model | None:
+    """Return a good model that costs little: the newest that writes, calls tools, and has a large window.
+
+    Its input costs less than that of half the offered models, and something; those of the largest authors that read
+    images come first. None that will be withdrawn, and no variant, router or moving name.
+    """
+    priced = [model for model in offered if model.writes and model.prices.input]
+    if not priced:
+        return None
+    median = statistics.median(model.prices.input or 0.0 for model in priced)
+    fitting = [
+        model
+        for model in priced
+        if "tools" in model.supported_parameters
+        and (model.context_tokens or 0) >= LEAST_CONTEXT_TOKENS
+        and (model.prices.input or 0.0) < median
+        and not model.expires
+        and _is_plain(model)
+    ]
+
+    def rank(model: Model) -> tuple[bool, bool, int, str]:
+        return _author(model) in LARGEST_AUTHORS, "image" in model.input_modalities, model.created, model.id
+
+    return max(fitting, key=rank, default=None)
+
+
+def _author(model: Model) -> str:
+    return model.id.partition("/")[0].removeprefix("~")
+
+
+def _is_plain(model: Model) -> bool:
+    """Whether it is a model of its own."""
+    return not (
+        model.alias_of or model.id.startswith(("~", "openrouter/")) or ":" in model.id or "@" in model.id
+    )

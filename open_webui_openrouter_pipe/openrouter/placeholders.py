@@ -188,7 +188,8 @@ class Placeholders:
     def _text(self, text: str, rule: str, said: Said | None) -> str:
         match rule:
             case "ids":
-                is_kept = _is_words(text) or (_ID.fullmatch(text) and not self._has_name(text))
+                has_name = any(name in text for name in self._names if len(name) >= _PHRASE_WORDS)
+                is_kept = _is_words(text) or (_ID.fullmatch(text) and not has_name)
                 shown = text if is_kept else self._name(text)
             case "errors" if said:
                 shown = self._error(text, said)
@@ -230,9 +231,6 @@ class Placeholders:
         written = json.dumps(self._value(inner, "", said), ensure_ascii=False, separators=(",", ":"))
         before, after = _error_text(text[:start], said), _error_text(text[end:], said)
         return f"{before}{written.ljust(end - start)}{after}"
-
-    def _has_name(self, text: str) -> bool:
-        return any(name in text for name in self._names if len(name) >= _PHRASE_WORDS)
 
     def _name(self, name: str) -> str:
         """The placeholder of a name: of its length, as far as there are any left."""

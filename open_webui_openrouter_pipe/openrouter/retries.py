@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from asyncio import CancelledError, sleep
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import random
@@ -191,7 +191,7 @@ class Attempts:
         effort = asked if isinstance(asked, str) else "none"
         supported = getattr(error, "supported_efforts", ())
         used = nearest_effort(effort, [name for name in supported if name != effort])
-        return path, used, notice("effort_replaced" if used else "effort_omitted", asked=effort, used=used)
+        return _replaced(path, effort, used)
 
     def _affordable(self, tokens: int) -> _Change | None:
         """Return the limit of an answer that the credits are enough for, if it would say anything."""
@@ -211,9 +211,9 @@ def _replaced(path: str, asked: Any, value: Any) -> _Change | None:
     """Return what is asked for in the place of a value; None where that would be dearer."""
     if value is None:
         return path, None, notice("parameter_omitted", name=path)
-    if not isinstance(value, int):
+    if isinstance(value, Mapping):
         return path, value, notice("thinking_omitted")
-    if value > max(asked, MOST_RAISED_TOKENS):
+    if isinstance(value, int) and value > max(asked, MOST_RAISED_TOKENS):
         return None
     return path, value, notice("parameter_replaced", name=path, asked=asked, used=value)
 
@@ -231,7 +231,7 @@ async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Fa
             return beginning, read_event_failure(event)
         if has_output(event):
             return beginning, None
-    broken = StreamBroken(notice("stream_incomplete"))
+    broken = StreamBroken(notice("stream_broken"))
     broken.passes = True
     raise broken
 

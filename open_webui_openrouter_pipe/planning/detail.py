@@ -270,10 +270,7 @@ class PartsByDetail:
         self._references: dict[bytes, str] = {}
         self._record = UserRecord(conversation.turns, counter, texts)
         self.measured = measured or Measured()
-        self._measure()
-
-    def _measure(self) -> None:
-        """Count the parts that are new, as they are."""
+        # count the parts that are new, as they are
         whole, called = self.measured.whole, self.measured.called
         for part in self.parts[len(whole) - 1 :]:
             names = {entry.item["name"] for entry in part.entries if is_function_call(entry.item)}

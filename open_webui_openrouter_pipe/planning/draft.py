@@ -130,7 +130,10 @@ class Draft:
         """Yield it as it is, then with less and less of what may give way, in this order."""
         draft, strategy = self, self.terms.settings.context_strategy
         drops = strategy in EVICTING_STRATEGIES
-        yield from self._with_less_retrieved(drops=drops)
+        yield self
+        if drops and self._has_long_retrieved():
+            retrieved = self.conversation.retrieved
+            yield self._with_retrieved(head_of_retrieved(retrieved, self._head_tokens, self.parts.counter))
         if drops and draft.conversation.retrieved:
             draft = self._with_retrieved(())
             yield draft
@@ -139,12 +142,6 @@ class Draft:
             yield draft
         if strategy in {"summarize", "prune"}:  # a note that does not say what the user wrote
             yield replace(draft, parts=draft.parts.without_record())
-
-    def _with_less_retrieved(self, *, drops: bool) -> Iterator[Draft]:
-        yield self
-        if drops and self._has_long_retrieved():
-            retrieved = self.conversation.retrieved
-            yield self._with_retrieved(head_of_retrieved(retrieved, self._head_tokens, self.parts.counter))
 
     def _with_retrieved(self, entries: tuple[DigestedItem, ...]) -> Draft:
         """What says how the instructions now read stays: without it, the model would go by what they no longer say."""
@@ -448,7 +445,11 @@ class Draft:
         else:
             changed = (at for at in range(frontier) if cutoffs.level_of(at) != previous.level_of(at))
             first = frontier if cutoffs == previous else next(changed, frontier)
-            unchanged = starts[self._bound_from(first) if first < frontier else first]
+            if first < frontier:  # a turn's thinking is left out from where it changes
+                opening = self.parts.start_of(self.parts.parts[first].turn)
+                earlier = (entry for at in range(opening, first) for entry in self.parts.parts[at].entries)
+                first = opening if any(maker_of(entry.item) == ANTHROPIC for entry in earlier) else first
+            unchanged = starts[first]
         return CacheMarks(
             instructions=fixed,
             unchanged=unchanged,
@@ -457,12 +458,6 @@ class Draft:
             current=starts[self.parts.current],
             has_additions=self.conversation.has_additions,
         )
-
-    def _bound_from(self, part: int) -> int:
-        """Return the part from which on thinking is left out where this one changes: its turn's first, or itself."""
-        first = self.parts.start_of(self.parts.parts[part].turn)
-        earlier = (entry for at in range(first, part) for entry in self.parts.parts[at].entries)
-        return first if any(maker_of(entry.item) == ANTHROPIC for entry in earlier) else part
 
     def _tokens(self, entries: Iterable[DigestedItem]) -> int:
         return self.parts.counter.entries(entries).tokens

@@ -145,14 +145,16 @@ def due_segments(
 
 
 def _forced_attempts(request: SimulatedRequest) -> Iterator[tuple[int, float]]:
-    """Yield how many turns to keep when the request must become smaller, and what that has to free at least.
+    """Yield how many turns to keep when the request must become smaller, halved to one, and what that has to free.
 
     A thrifty chat keeps fewer rather than break the prefix again in the next turn.
     """
-    settings = request.terms.settings
-    least = request.turn_tokens if settings.context_aim == "thrifty" else 0
-    yield from ((kept, least) for kept in halvings(settings.kept_turns))
-    yield 1, 0
+    kept = request.terms.settings.kept_turns
+    least = request.turn_tokens if request.terms.settings.context_aim == "thrifty" else 0
+    while kept > 1:
+        yield kept, least
+        kept //= 2
+    yield from ((1, least), (1, 0))
 
 
 def compaction_pays(request: SimulatedRequest, eligible_turns: int) -> bool:
@@ -340,11 +342,3 @@ def _low_water_tokens(request: SimulatedRequest, high_tokens: float) -> float:
     quiet_turns = max(1.0, (prices.write - prices.read) / prices.read) if prices.read else math.inf
     room_tokens = high_tokens - request.fixed_tokens(request.cutoffs)
     return high_tokens - min(LOW_WATER_SHARE * room_tokens, quiet_turns * growth_tokens)
-
-
-def halvings(turns: int) -> Iterator[int]:
-    """Yield a number of protected turns, halved down to the current one alone."""
-    while turns > 1:
-        yield turns
-        turns //= 2
-    yield 1

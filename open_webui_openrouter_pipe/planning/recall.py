@@ -13,14 +13,6 @@ from ..conversation.budget import ContextSettings
 from ..conversation.conversation import DigestedItem, Tool, Turn, digest_item
 from ..conversation.record import own_words
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
-from ..recall.excerpts import (
-    MAX_EXCERPTS,
-    SentTexts,
-    choose_excerpts,
-    excerpts_message,
-    is_meant,
-    max_excerpts_tokens,
-)
 from ..recall.search import (
     ChatPassage,
     SearchedTexts,
@@ -33,7 +25,15 @@ from ..recall.search import (
     search,
     texts_of_entries,
 )
-from ..recall.tool import RECALL_NAME
+from ..recall.tool import (
+    MAX_EXCERPTS,
+    RECALL_NAME,
+    SentTexts,
+    choose_excerpts,
+    excerpts_message,
+    is_meant,
+    max_excerpts_tokens,
+)
 from ..recall.words import TermsOfWords
 from ..responses.items import is_message
 from .detail import Part, PartsByDetail

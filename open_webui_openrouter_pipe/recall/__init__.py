@@ -2,8 +2,7 @@
 
     words     the terms of a text, in any script
     search    passages of a few lines, their index, and those that fit a query, best first
-    excerpts  which of them are shown behind a question, and the message that quotes them
-    tool      the tool by which a model looks up what it lacks: its definition, its calls, its answers
+    tool      what is shown of them behind a question, and the tool by which a model looks up what it lacks
 
 Knows nothing of windows or plans.
 """

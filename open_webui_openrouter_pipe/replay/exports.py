@@ -129,9 +129,10 @@ def read_artifacts(value: Any) -> Artifacts:
         raise InvalidHistory("These are not items by the ULIDs of their markers.")
     return {
         ulid: LoadedArtifact(stored["item"], _text(stored.get("model")) or None)
-        if isinstance(stored, dict) and "item" in stored and "type" not in stored
+        if "item" in stored and "type" not in stored
         else stored
         for ulid, stored in value.items()
+        if as_object(stored)
     }
 
 

@@ -94,6 +94,6 @@ def _exchanges(lines: Sequence[Mapping[str, Any]]) -> Iterator[RecordedExchange]
             line.get("status"),
             as_text(line.get("ending")),
             line.get("kind"),
-            [as_object(event) for event in as_list(line.get("events"))],
+            [event for event in map(as_object, as_list(line.get("events"))) if as_text(event.get("type"))],
             body if isinstance(body, dict) else None,
         )

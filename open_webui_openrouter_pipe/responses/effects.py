@@ -7,8 +7,9 @@ provider's `output_index` had. An event is a JSON object whose `type` is a strin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import groupby
+from operator import add, attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import StreamBroken
@@ -119,7 +120,10 @@ class Usage:
 
     def plus(self, other: Usage) -> Usage:
         """Return the sums of two rounds."""
-        return Usage(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+        return Usage(*map(add, _figures(self), _figures(other)))
+
+
+_figures = attrgetter(*(each.name for each in fields(Usage)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ What a failure means for the user is decided in `openrouter.errors`.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from .values import as_list, as_number, as_object, json_text, mend_text, read_json
+from .values import as_list, as_number, as_object, json_text, mend_text, read_json, unescape
 
 _T = TypeVar("_T")
 
@@ -119,7 +118,7 @@ def read_failure(status: int | None, body: Any) -> Failure:
         retry_after_seconds=seconds,
         parameter=_first(layers, "param", _code) or _first(layers, "raw", _raw_parameter),
         headers=_first(layers, "headers", _header_texts) or (),
-        raw_code=_first(layers, "raw", _raw_word),
+        raw_code=_first(layers, "raw", lambda raw: _word(tuple(_layers(_parse(raw))))),
         earlier=_first(layers, "previous_errors", _messages) or (),
         retryable=retryable if isinstance(retryable := availability.get("retryable"), bool) else None,
         fallback_models=_words(availability.get("fallback_models")) or (),
@@ -211,7 +210,7 @@ def _page_text(text: str) -> str:
     text = text[:_PAGE_CHARACTERS]
     title = re.search(r"<title[^<>]*>([^<]*)</title", text, re.IGNORECASE)
     plain = title.group(1) if title else re.sub(r"<[^<>]*>", " ", text)
-    return " ".join(html.unescape(plain).split())[:_EXCERPT_CHARACTERS]
+    return " ".join(unescape(plain).split())[:_EXCERPT_CHARACTERS]
 
 
 def _raw_text(value: Any) -> str | None:
@@ -232,10 +231,6 @@ def _raw_parameter(value: Any) -> str | None:
         issues = [as_object(issue) for issue in parsed[:2]]
         return _issue_path(issues[0]) or None if len(issues) == 1 else None
     return _first(tuple(_layers(parsed)), "param", _code)
-
-
-def _raw_word(value: Any) -> str | None:
-    return _word(tuple(_layers(_parse(value))))
 
 
 def _header_texts(value: Any) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ once as long as the object is kept; of any other object it is found anew, and is
 from __future__ import annotations
 
 import binascii
+import html
 import json
 import math
 import re
@@ -20,9 +21,11 @@ from hashlib import sha256
 from typing import Any, Final, TypeVar, cast
 
 _MAX_COUNT: Final = 2**53
-_GENERATION_ID: Final = re.compile(r"(?:gen|resp|req)[-_](?!sk-)[A-Za-z0-9_-]{1,72}")
 """Beyond it a JSON number is not exact, and a count nonsense."""
+_GENERATION_ID: Final = re.compile(r"(?:gen|resp|req)[-_](?!sk-)[A-Za-z0-9_-]{1,72}")
 
+_ENDLESS: Final = re.compile("&#[0-9]{32,}+")
+"""Python refuses to read a number of thousands of digits."""
 _ACCEPTED: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _KEPT_CHARACTERS: Final = 55
 
@@ -127,6 +130,11 @@ def read_json(text: str | bytes, default: Any = None) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return default
+
+
+def unescape(text: str) -> str:
+    """Undo HTML's escapes; a number that is too long to be one of a character is U+FFFD, as a large one is."""
+    return html.unescape(_ENDLESS.sub("&#0", text))
 
 
 def wire_name(name: str) -> str:

@@ -10,9 +10,8 @@
     bills      a row of the audit for each request, the sums of these rows, and what is held under limits
     ledger     what requests have cost, by chat and by account
     beside     work beside requests: batches of rows, and leases
-    calibrations  what bills have taught of each model's tokens
     sweep      the deletion of what nobody needs
-    tokenizer  a tokenizer whose vocabulary is on this machine
+    tokens     a tokenizer whose vocabulary is on this machine, and what bills have taught of each model's tokens
 
 Nothing here decides what a request contains.
 """

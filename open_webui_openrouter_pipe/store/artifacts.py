@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ..errors import SealBroken, StoreError
 from ..history.artifacts import MissingArtifact
@@ -51,7 +51,10 @@ class SealedArtifacts:
         now = epoch_seconds()
         sealed: list[SealedRow] = []
         for artifact in artifacts:
-            data = await apart(artifact.item, partial(encode_item, _payload(artifact)))
+            written = {"provider": artifact.provider, "prompt": artifact.prompt}
+            known = {name: value for name, value in written.items() if value}
+            item = {**artifact.item, _WRITTEN: known} if known else artifact.item
+            data = await apart(artifact.item, partial(encode_item, item))
             work = partial(seal, artifact, data, self._keyring, now=now)
             sealed.append(await asyncio.to_thread(work) if len(data) > _SLICE_BYTES else work())
         if sealed:
@@ -134,13 +137,6 @@ class RunningReasoning:
         """Delete them, in both. Raises StoreUnavailable."""
         await self._running.delete(user_id, ids)
         await self._below.delete(user_id, ids)
-
-
-def _payload(artifact: Artifact) -> Mapping[str, Any]:
-    """The item as it is sealed, with who served it and under which instructions, where that is known."""
-    written = {"provider": artifact.provider, "prompt": artifact.prompt}
-    known = {name: value for name, value in written.items() if value}
-    return {**artifact.item, _WRITTEN: known} if known else artifact.item
 
 
 def seal(artifact: Artifact, data: bytes, keyring: Keyring, *, now: int) -> SealedRow:

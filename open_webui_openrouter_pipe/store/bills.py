@@ -252,9 +252,9 @@ class BillWriter(BatchWriter[Bill]):
 
 
 def _row(bill: Bill, lacking: Collection[str]) -> dict[str, Any]:
-    columns = {**asdict(bill), "pruned": bill.pruned}
-    names = [column.name for column in AUDIT_COLUMNS]
-    return {name: columns[name] for name in (*names, "pruned") if name not in lacking}
+    columns = {column.name: getattr(bill, column.name) for column in AUDIT_COLUMNS}
+    columns |= {"steps": [*map(asdict, bill.steps)], "pruned": bill.pruned}
+    return {name: value for name, value in columns.items() if name not in lacking}
 
 
 def _read_sums(found: Sequence[sa.Row[Any]]) -> Mapping[str, AccountSums]:

@@ -188,6 +188,7 @@ def define_tables(schema: str | None) -> Tables:
             "hold",
             {"account": "str", "id": "str", "amount": "float", "until": "int", "estimate": "str"},
             key=2,
+            index=("id", "until"),
         ),
         prompt=define("prompt", _types(PromptRow), key=3, index=used),
     )
@@ -237,7 +238,10 @@ def _create(connection: sa.Connection, table: sa.Table) -> bool:
     try:
         with connection.begin_nested():
             table.create(connection, checkfirst=True)
-            _add_columns(connection, table)
+            name = connection.dialect.identifier_preparer.format_table(table)
+            for column in _lacking(connection, table):  # of an earlier version: behind the others
+                definition = sa.schema.CreateColumn(table.c[column]).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {definition}")
             for index in table.indexes:
                 index.create(connection, checkfirst=True)
     except (ProgrammingError, OperationalError) as error:
@@ -251,14 +255,6 @@ def _create(connection: sa.Connection, table: sa.Table) -> bool:
         )
         return False
     return True
-
-
-def _add_columns(connection: sa.Connection, table: sa.Table) -> None:
-    """Add the columns that a table of an earlier version lacks; they are behind the others."""
-    name = connection.dialect.identifier_preparer.format_table(table)
-    for column in _lacking(connection, table):
-        definition = sa.schema.CreateColumn(table.c[column]).compile(dialect=connection.dialect)
-        connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {definition}")
 
 
 def _lacking(connection: sa.Connection, table: sa.Table) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import sqlalchemy as sa
 
@@ -31,7 +31,6 @@ KEPT_SPENDING_DAYS: Final = 400
 
 _LEASE: Final = "sweep"
 _LEASE_SECONDS: Final = 10 * 60
-_PAGE_VALUES: Final = 200
 
 Condition = sa.ColumnElement[bool]
 
@@ -51,11 +50,15 @@ class HostRecords(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often and how gently to sweep; rows unused for `keep_days` are deleted, and 0 keeps them for ever."""
+    """How often and how gently to sweep; rows unused for `keep_days` are deleted, and 0 keeps them for ever.
+
+    Users and chats are looked up by pages of `page_values`: with a pause after each, ten million take half an hour.
+    """
 
     keep_days: int = 90
     interval_seconds: float = DAY_SECONDS
     batch_rows: int = 200
+    page_values: int = 1_000
     pause_seconds: float = 0.2
 
 
@@ -126,10 +129,8 @@ class Sweep:
         table = self._artifacts
         batch = sa.select(table.c.user_id, table.c.id).where(*of_chat).limit(self._schedule.batch_rows)
         while found := await self._database.fetch(batch):
-            owned: dict[str, list[str]] = {}
-            for user_id, row_id in found:
-                owned.setdefault(user_id, []).append(row_id)
-            for user_id, ids in owned.items():
+            for user_id in sorted({owner for owner, _ in found}):
+                ids = [row_id for owner, row_id in found if owner == user_id]
                 named = await self._host.naming_chats(user_id, ids)
                 of_user = (*of_chat, table.c.user_id == user_id)
                 for to in sorted({*named.values()} - {chat_id}):
@@ -148,11 +149,15 @@ class Sweep:
             await self._pause()
 
     async def _distinct_values(self, column: sa.Column[str]) -> AsyncIterator[list[str]]:
-        """Yield the distinct values of an indexed column in pages, in order, without the empty one."""
-        last = ""
-        while page := [row[0] for row in await self._database.fetch(_next_values(column, last))]:
+        """Yield the distinct values of a column in pages, by jumping in its index, in order, without the empty one."""
+        value, after = sa.func.min(column).label("value"), {"after": ""}
+        steps = sa.select(value).where(column > sa.bindparam("after")).cte("steps", recursive=True)
+        jump = sa.select(value).where(column > steps.c.value).scalar_subquery()
+        found = sa.select(steps.union_all(sa.select(jump).where(steps.c.value.is_not(None))))
+        query = found.where(found.selected_columns[0].is_not(None)).limit(self._schedule.page_values)
+        while page := [row[0] for row in await self._database.fetch(query, after)]:
             yield page
-            last = page[-1]
+            after = {"after": page[-1]}
             await self._pause()
 
     def _unused_for(self, seconds: int, table: sa.Table) -> Condition:
@@ -168,11 +173,3 @@ class Sweep:
 
 class _LeaseLost(Exception):
     """Another worker has taken over, because this one was held up for longer than its lease."""
-
-
-def _next_values(column: sa.Column[str], after: str) -> sa.Select[Any]:
-    """Select the next distinct values of an indexed column, by jumping from one to the next."""
-    steps = sa.select(sa.func.min(column).label("value")).where(column > after).cte("steps", recursive=True)
-    jump = sa.select(sa.func.min(column)).where(column > steps.c.value).scalar_subquery()
-    steps = steps.union_all(sa.select(jump).where(steps.c.value.is_not(None)))
-    return sa.select(steps.c.value).where(steps.c.value.is_not(None)).limit(_PAGE_VALUES)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Literal, TypeAlias, cast
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from ..conversation.record import quote_lines
 from ..responses.items import InputMessage, InputPart, Item, Message, is_message
@@ -51,8 +51,6 @@ class SummaryRefused(ValueError):
 class Entry:
     """One statement of a model, and the turn of the chat that it comes from, counted from one; 0 when unknown."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
     text: str
     turn: int = 0
 
@@ -64,8 +62,6 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """What the user demanded, in the user's own words, and the words by which a later turn revoked it, "" when none."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
 
     turn: int
     quote: str
@@ -85,8 +81,6 @@ class ModelSummary:
     `goal`, `done`, `open_questions` and `action_items` are the state of the whole chat at the end of the segment.
     `resolved` are the numbers of open points of earlier segments that this one resolves.
     """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
 
     summary_text: str
     key_facts: tuple[Entry, ...] = ()
@@ -116,8 +110,6 @@ class Summary:
     line for each tool call, `mentioned` names attachments, and `omitted` says how many of both did not fit.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
     by_model: ModelSummary
     constraints: tuple[Constraint, ...] = ()
     tool_facts: tuple[str, ...] = ()
@@ -133,7 +125,10 @@ class Summary:
 
     @classmethod
     def from_json(cls, value: Any) -> Summary:
-        """Return the summary that `as_json` made into this value; raises ValueError for any other value."""
+        """Return the summary that `as_json` made into this value, without what a later release has added.
+
+        Raises ValueError for any other value.
+        """
         return _JSON.validate_python(value)
 
 

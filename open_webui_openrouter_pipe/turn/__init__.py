@@ -7,15 +7,13 @@
     recorder     the items of a round: calls fit for the host, artifacts and pictures durable before shown
     fit          a chat fitted into the model's window: planned, summarized, reported, recorded
     summaries    the summaries that a plan requires: requested, checked, made once and shared
-    commands     commands that users type as messages, answered without a model
-    creation     one call of the host that is answered by what an endpoint makes of its newest message
+    commands     commands that users type as messages, answered without a model; what `/spending` reads
+    creation     one call of the host that is answered by what an endpoint makes: speech, a transcript, pictures
     video        videos: a job, followed to its end
     admission    how many requests run at once, and who is next
     channel      the bounded queue between the turn's task and whoever drains it
     bill         what a call costs: limits, questions, bills, and the line about it
     late_bills   bills that did not come with their answers, asked for later
-    spending     what `/spending` reads: the ledger, the host's users, and how far limits are spent
-    pieces       speech, transcripts and pictures, by endpoints of their own
     memory       how the last requests began, and the log of what changes that
 
 Knows neither the host nor HTTP nor a database; waits only on the ports.

@@ -11,10 +11,10 @@ import logging
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
@@ -142,7 +142,8 @@ class CostCeiling:
         """
         size = input_tokens * HELD_SHARE
         prices = highest(each.at(size, seconds) for each in self._prices())
-        kinds = Counter(_kinds_of_parts(body))
+        contents = (as_list(as_object(item).get("content")) for item in as_list(body.get("input")))
+        kinds = Counter(as_text(as_object(part).get("type")) for parts in contents for part in parts)
         pictures = kinds["input_image"]
         seen_token, seen = _of_pictures(prices.image if pictures else None)
         drawn_token, drawn = _of_pictures(prices.image_output)
@@ -209,12 +210,6 @@ def _of_pictures(price: float | None) -> tuple[float, float]:
     """Return what a token of a picture costs, or what a whole one does."""
     price = price or 0.0
     return (price, 0.0) if price < MOST_PER_TOKEN else (0.0, price)
-
-
-def _kinds_of_parts(body: RequestBody) -> Iterator[str]:
-    for item in as_list(body.get("input")):
-        for part in as_list(as_object(item).get("content")):
-            yield as_text(as_object(part).get("type"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,20 +569,14 @@ class Spending:
         if self.settings.cost_line == "off" or cost is None or not cost.requests or answer.has_calls:
             return ""
         names = [name_of(each, self.find) for each in dict.fromkeys(cost.others) if each]
+        is_known = (latest := self._latest()) is not None and latest.usage is answer.usage
         parts = [
             dollars(cost.usage.cost, cost.usage.provider_cost),
             *([notice("joined", lines=tool_parts(cost.tools), separator=", ")] if cost.tools else []),
             *([notice("cost_answered_by", model=", ".join(names))] if names else []),
-            *self._forecast(answer),
+            *(self.next_cost() if is_known and self.settings.cost_line == "forecast" else []),
         ]
         return notice("cost_line", line=notice("joined", lines=tuple(parts), separator=" · "))
-
-    def _forecast(self, answer: Answer) -> list[str]:
-        """Say what the input of the next request will cost, now and once the cache is cold."""
-        latest = self._latest()
-        if self.settings.cost_line != "forecast" or latest is None or latest.usage is not answer.usage:
-            return []
-        return self.next_cost()
 
     def next_cost(self) -> list[str]:
         """Say what the input of the chat's next request will cost, as a worker knows it that has sent the last one."""
@@ -667,8 +656,7 @@ class Spending:
                 question = notice("confirm_switch", cost=dollars(cost), cached=dollars(cached_cost), **names)
         if not question and cost > threshold:
             tokens, cached = about(self.sent.usage.input_tokens), about(self.sent.usage.cached_tokens)
-            name = "confirm_cost_cached" if cached else "confirm_cost"
-            question = notice(name, cost=dollars(cost), tokens=tokens, cached=cached)
+            question = notice("confirm_cost", cost=dollars(cost), tokens=tokens, cached=cached)
         if question and not memory.agreed.contains(origin.user_id, self._message):
             await self._agree(ask, dollars(cost), question)
 
@@ -769,6 +757,4 @@ def time_text(when: datetime, now_seconds: float, zone: str) -> str:
     clock = f"{there:%H:%M}" if local is not UTC else f"{there:%H:%M} UTC"
     if there.date() == now.date():
         return clock
-    if there.date() == now.date() + timedelta(days=1):
-        return notice("tomorrow_at", clock=clock)
     return notice("on_day_at", day=there.date(), clock=clock)

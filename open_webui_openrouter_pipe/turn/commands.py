@@ -1,4 +1,4 @@
-"""Answers the commands that users type as messages, without asking a model.
+"""Answers the commands that users type as messages, without asking a model, and reads what `/spending` says.
 
 A command holds because it stands in the chat: the plan of each later request goes by it. Here it is answered, which
 says what it will do, by planning the next request just as it will be planned, with a question that nobody has asked
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final, assert_never
 
 from ..context.report import (
@@ -22,7 +23,7 @@ from ..context.report import (
     report_context,
     reported_summaries,
 )
-from ..context.spending import SpendingReport, spending_page, spending_text
+from ..context.spending import SpendingReport, days_of, report_spending, spending_page, spending_text
 from ..conversation.conversation import Conversation
 from ..conversation.slash import (
     COMMANDS,
@@ -42,17 +43,22 @@ from ..conversation.slash import (
     covers,
 )
 from ..history.markers import ANSWER_MARK
+from ..money.limits import USER, AccountLimit, AccountSums, Person, SpendingLimits, limits_of
 from ..money.prices import dollars
 from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..ports import Embed, Notice
 from ..responses.effects import TextDelta, answer_of
 from ..words.lines import ENGLISH, Language, Say, in_language, is_line, notice, speaker
+from .bill import SpendingServices
 from .channel import OutputChannel
 from .fit import Fitter
 
 _SHOWN_OTHERWISE: Final = re.compile(r"(?<!\\)\$|(?<=^- \d)\.|(?<=^- \d\d)\.", re.MULTILINE)
 """What the page would take for a formula: money twice in a paragraph. And for a list in a list: the day of a month."""
+
+MAX_LIMITS: Final = 100
+"""Those of which most is spent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -95,40 +101,29 @@ class CommandRunner:
         await self.channel.put(end)
 
     async def _text(self, command: Command, conversation: Conversation) -> str:
+        """What was asked for; of settings, behind what is wrong with them."""
+        problems = ""
+        if self.problems and isinstance(command, ShowContext | Help):
+            problems = await self.problems()
         match command:
-            case ShowContext() | Help():
-                return await self._with_problems(command, conversation)
-            case ShowCost() | ShowSpending():
-                return await self._spent(command)
+            case ShowContext():
+                text = await self._context(conversation)
+            case Help():
+                text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
+            case ShowCost():
+                text = cost_text(await self.read_cost(), speaker(self.language))
+            case ShowSpending(period):
+                text = await self._spending(period)
             case Compact():
-                return await self._compact(command, conversation)
+                text = await self._compact(command, conversation)
             case Restore():
-                return await self._restore(command, conversation)
+                text = await self._restore(command, conversation)
             case Discard():
-                return await self._discard(command, conversation)
+                summarizer = self.fitter.summarizer
+                count = await summarizer.discard(conversation, command.turns) if summarizer else 0
+                text = notice("discarded", count=count) if count else notice("discard_nothing")
             case _:
-                return self._said(command, conversation)
-
-    def _said(self, command: SetAim | Misused | Unknown, conversation: Conversation) -> str:
-        """The answer to a command that nothing needs to be read for."""
-        match command:
-            case SetAim(aim):
-                name = "help_aim_now" if aim == self._aim(_before(conversation)) else "aim_set"
-                return notice(name, aim=aim)
-            case Misused(name):
-                return notice("command_misused", name=name, usage=notice(f"help_{name}"))
-            case Unknown(name, nearest):
-                return notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
-            case _:
-                assert_never(command)
-
-    async def _with_problems(self, command: ShowContext | Help, conversation: Conversation) -> str:
-        """What was asked for, behind what is wrong with settings."""
-        if isinstance(command, Help):
-            text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
-        else:
-            text = await self._context(conversation)
-        problems = await self.problems() if self.problems else ""
+                text = _said(command)
         return notice("joined", lines=(problems, text), separator="\n\n") if problems else text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
@@ -156,26 +151,23 @@ class CommandRunner:
             page = self.page(report, say) if self.page else ""
             return context_text(report, say, folded=bool(page)), page
 
-        text, page = await asyncio.to_thread(draw)  # a long chat takes longer than the event loop may wait
+        return await self._shown(draw)
+
+    async def _shown(self, draw: Callable[[], tuple[str, str]]) -> str:
+        """Return the text of a report, and show its page; a long one takes longer than the event loop may wait."""
+        text, page = await asyncio.to_thread(draw)
         if page:
             await self.channel.put(Embed(page))
         return text
 
-    async def _spent(self, command: ShowCost | ShowSpending) -> str:
-        """What the chat has cost, or what was spent in a period."""
-        say = speaker(self.language)
-        if isinstance(command, ShowCost):
-            return cost_text(await self.read_cost(), say)
-        report = await self.read_spending(command.period)
+    async def _spending(self, period: str) -> str:
+        report, say = await self.read_spending(period), speaker(self.language)
 
         def draw() -> tuple[str, str]:
             page = spending_page(report, say) if self.page else ""
             return spending_text(report, say, folded=bool(page)), page
 
-        text, page = await asyncio.to_thread(draw)
-        if page:
-            await self.channel.put(Embed(page))
-        return text
+        return await self._shown(draw)
 
     async def _compact(self, command: Compact, conversation: Conversation) -> str:
         fitter, summarizer = self.fitter, self.fitter.summarizer
@@ -198,8 +190,7 @@ class CommandRunner:
             return notice("compact_failed", reason=notice(f"summary_failure_{failure}") if failure else "")
         before_tokens = wanted.tokens_without_new_summaries if wanted.adds_summaries else before.tokens
         count, tokens = after.summarized_turns, after.tokens
-        name = "compact_done" if tokens < before_tokens else "compact_done_again"
-        line = notice(name, count=count, before=before_tokens, after=tokens)
+        line = notice("compact_done", count=count, before=before_tokens, after=tokens)
         paid = fitter.written.paid
         cost_line = notice("compact_cost", cost=dollars(*paid)) if any(paid) else notice("compact_kept")
         return notice("sentences", first=line, second=cost_line)
@@ -238,10 +229,18 @@ class CommandRunner:
         )
         return notice("joined", lines=tuple(filter(None, lines)), separator=" ")
 
-    async def _discard(self, command: Discard, conversation: Conversation) -> str:
-        summarizer = self.fitter.summarizer
-        count = await summarizer.discard(conversation, command.turns) if summarizer else 0
-        return notice("discarded", count=count) if count else notice("discard_nothing")
+
+def _said(command: SetAim | Misused | Unknown) -> str:
+    """The answer to a command that nothing needs to be read for."""
+    match command:
+        case SetAim(aim):
+            return notice("help_aim_now", aim=aim)
+        case Misused(name):
+            return notice("command_misused", name=name, usage=notice(f"help_{name}"))
+        case Unknown(name, nearest):
+            return notice("command_near" if nearest else "command_unknown", name=name, nearest=nearest)
+        case _:
+            assert_never(command)
 
 
 def _before(conversation: Conversation) -> Conversation:
@@ -268,3 +267,74 @@ def _numbers(turns: Iterable[int]) -> str:
         else:
             runs.append([turn + 1, turn + 1])
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingReader:
+    """Reads what one user may know: their own spending, or that of all users.
+
+    `people` returns all users by id, or raises StoreError.
+    """
+
+    services: SpendingServices
+    limits: SpendingLimits
+    people: Callable[[], Awaitable[Mapping[str, Person]]]
+    user_id: str
+    is_admin: bool
+
+    async def read(self, period: str) -> SpendingReport:
+        """Return what was spent in a month, or in so many days. Raises StoreError."""
+        ledger, zone = self.services.ledger, self.limits.zone
+        today = datetime.fromtimestamp(self.services.planner.memory.clock(), zone).date()
+        days = days_of(period, today)
+        found = await ledger.usage(days, zone, "" if self.is_admin else f"{USER}{self.user_id}")
+        people = await self.people() if self.is_admin else await self._reader()
+        under: Sequence[tuple[str, AccountLimit]] = ()
+        if self.limits.limits and days[1] == today:
+            under = await asyncio.to_thread(self._under, people)
+        # of all users, one by one, the report has the sums
+        read = {each.account for _, each in under if not (self.is_admin and each.account.startswith(USER))}
+        sums = await ledger.sums(sorted(read), zone) if read else {}
+
+        def report() -> SpendingReport:
+            of_users = {
+                row.account: AccountSums(
+                    row.day_cost, row.month_cost, 0.0, row.provider_day, row.provider_month
+                )
+                for row in found
+                if row.by == "account"
+            }
+            return report_spending(
+                found,
+                people,
+                days=days,
+                zone=str(zone),
+                of_all=self.is_admin,
+                limits=_spent(under, {**of_users, **sums}),
+            )
+
+        return await asyncio.to_thread(report)
+
+    async def _reader(self) -> Mapping[str, Person]:
+        groups = await self.services.groups(self.user_id) if self.limits.groups else ()
+        return {self.user_id: Person("", groups=tuple(groups))}
+
+    def _under(self, people: Mapping[str, Person]) -> Sequence[tuple[str, AccountLimit]]:
+        """Return the limits of all these people, each with the name of whose it is alone, once."""
+        found = {
+            (each.limit, each.account): (person.name if each.account.startswith(USER) else "", each)
+            for user_id, person in people.items()
+            for each in limits_of(user_id, person.groups, self.limits, is_admin=person.is_admin)
+        }
+        return [*found.values()]
+
+
+def _spent(
+    under: Sequence[tuple[str, AccountLimit]], sums: Mapping[str, AccountSums]
+) -> Sequence[tuple[str, AccountLimit]]:
+    """Return how far limits are spent; of many, those of single users only where they are near."""
+    known = [
+        (name, replace(each, used=sums.get(each.account, AccountSums()).used(each))) for name, each in under
+    ]
+    shown = [(name, each) for name, each in known if not name or each.is_near]
+    return sorted(shown, key=lambda each: -each[1].share)[:MAX_LIMITS]

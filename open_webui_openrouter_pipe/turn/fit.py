@@ -121,13 +121,13 @@ class Fitter:
             self.services.record(self.origin, rejected_bill(self.terms.model.id, overflow))
             raise
         await self.report(conversation, fitted, notify, known=known)
-        if (
-            self.origin.is_admin
-            and self.origin.chat_id
-            and len(conversation.turns) == 1
-            and not self.terms.is_task
-        ):
-            await self._report_tools(fitted, notify)
+        origin = self.origin
+        is_first = len(conversation.turns) == 1 and not self.terms.is_task
+        tokens = fitted.optional_tool_tokens if is_first and origin.is_admin and origin.chat_id else 0
+        if tokens >= NOTABLE_TOOL_TOKENS:
+            lines = {"built-in tools": notice("context_builtin_tools", tokens=about(tokens))}
+            for line in self.services.memory.new_lines(origin.user_id, origin.chat_id, lines):
+                await notify(Notice(line))
         return fitted
 
     async def preview(self, conversation: Conversation) -> Plan:
@@ -158,13 +158,6 @@ class Fitter:
             lines.append(reason)
         for line in lines:
             await notify(Notice(line))
-
-    async def _report_tools(self, fitted: Plan, notify: Show) -> None:
-        """Say once in a chat what it costs that nobody has switched the host's tools off."""
-        if (tokens := fitted.optional_tool_tokens) >= NOTABLE_TOOL_TOKENS:
-            lines = {"built-in tools": notice("builtin_tools", tokens=about(tokens))}
-            for line in self.services.memory.new_lines(self.origin.user_id, self.origin.chat_id, lines):
-                await notify(Notice(line))
 
     async def _fit(self, conversation: Conversation, notify: Show) -> tuple[Plan, Collection[ReductionKind]]:
         """Plan once; and once more after required summaries have been written, with those that arrived.

@@ -58,11 +58,6 @@ class Persistence:
     in_memory: bool = False
     """Nothing outlives the process, so that what is missing is no news."""
 
-    @property
-    def of_unsaved(self) -> Persistence:
-        """What is kept of a chat that the host does not save: reasoning, which no line in its text refers to."""
-        return replace(self, tools=False, in_memory=True)
-
     def includes(self, item: Item) -> bool:
         """Whether the item becomes an artifact: whole, of use alone, and not kept by the host itself."""
         if is_message(item) or is_function_call_output(item) or kind_of(item["type"]).answered_by == "nobody":
@@ -237,5 +232,5 @@ class PictureStorage:
             reason = error.user_message
         except Exception:  # whatever ails the storage, the picture is paid for and is shown
             log.exception("a picture is not stored")
-            reason = notice("attachment_storage_failed")
+            reason = notice("file_not_stored")
         return received, notice("attachment_not_stored", reason=reason) if inline else None

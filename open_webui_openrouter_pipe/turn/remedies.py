@@ -6,14 +6,14 @@ counts, and where nothing explains a refusal, what the request holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..errors import ContextTooLong, ProviderError, ReasoningRejected, RequestTooLarge
 from ..history.artifacts import model_family
 from ..history.turn import BuiltHistory
-from ..responses.items import Item, is_function_call, is_message
+from ..responses.items import Item, is_function_call, is_function_call_output, is_message
 from ..responses.values import as_list, as_object
 
 NEARLY_FULL_SHARE: Final = 0.9
@@ -24,13 +24,16 @@ _UNUSABLE: Final = {"type": "input_text", "text": "[An attachment that the provi
 _NO_REASONING_NEEDED: Final = "openai"
 """The family whose models go on thinking in a turn that has lost its reasoning."""
 
+InWords: TypeAlias = Literal["", "earlier turns", "calls"]
+"""Nothing, earlier turns, or the current turn's calls as well, where their reasoning is lost or another provider's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How a request is sent: whether the model may think, earlier turns `in_words` alone, and whether with tools."""
+    """How a request is sent: whether the model may think, what of it `in_words` alone, and whether with tools."""
 
     thinks: bool = True
-    in_words: bool = False
+    in_words: InWords = ""
     may_shorten: bool = True
     with_tools: bool = True
 
@@ -69,13 +72,29 @@ def may_be_history(error: ProviderError, built: BuiltHistory) -> bool:
     return may_help and in_words(earlier, len(earlier)) != earlier
 
 
-def in_words(items: Sequence[Item], current: int) -> list[Item]:
+def in_words(items: Sequence[Item], current: int, *, tells_calls: bool = False) -> list[Item]:
     """Return an input with nothing but words before the item `current`, and without the marks of caches.
 
-    Reasoning and tool calls are omitted, a note stands for attachments.
+    Reasoning and tool calls are omitted, a note stands for attachments. Behind `current` the user says what calls have
+    returned if it `tells_calls`.
     """
     earlier = [_with_parts(item, _words) for item in items[:current] if is_message(item)]
-    return [*earlier, *(_with_parts(item, _unmarked) for item in items[current:])]
+    rest = _told(items[current:]) if tells_calls else items[current:]
+    return [*earlier, *(_with_parts(item, _unmarked) for item in rest)]
+
+
+def _told(items: Sequence[Item]) -> Iterator[Item]:
+    calls = {
+        each["call_id"]: f"{each['name']}({each['arguments']})" for each in items if is_function_call(each)
+    }
+    for item in items:
+        if is_function_call_output(item):
+            given: Any = item["output"]
+            said = [{"type": "input_text", "text": given}] if isinstance(given, str) else given
+            named = {"type": "input_text", "text": f"[{calls.get(item['call_id'])} returned:]"}
+            yield cast("Item", {"type": "message", "role": "user", "content": [named, *said]})
+        elif is_message(item):
+            yield item
 
 
 def _with_parts(item: Item, change: Any) -> Item:

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from ..conversation.conversation import Conversation, KeptObjects, item_digest
 from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected, SpendingLimitReached
-from ..history.artifacts import MissingArtifact, MissingReason
+from ..history.artifacts import MissingArtifact
 from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.markers import is_fleeting
 from ..history.reading import History, read_history
@@ -46,6 +46,7 @@ from .memory import Memory
 from .own_tools import RecallTool, ToolRuns
 from .recorder import Persistence, PictureStorage, Recorder
 from .remedies import (
+    InWords,
     Sending,
     in_words,
     may_be_history,
@@ -57,13 +58,6 @@ from .round import STORE_UNAVAILABLE, Answer, Ports, Round
 
 PROMPT_SECONDS: Final = 5.0
 """How long a request waits for its kept system prompt; then it goes on without."""
-
-_REASON_NOTICES: Final[Mapping[MissingReason, str]] = {
-    "missing": "artifacts_not_found",
-    "unreadable": "artifacts_unreadable",
-    "too_large": "artifacts_too_large",
-}
-"""What stands for a reason among the details; an unavailable store has a line of its own."""
 
 _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
 """Without vowels, so that they make no words."""
@@ -275,7 +269,7 @@ class TurnRunner:
         toolless = f"{self.origin.chat_id}\n{self.origin.model}\nwithout tools"
         how = Sending(
             not tried.contains(user_id, f"{turn}thinks no more"),
-            tried.contains(user_id, f"{turn}in words"),
+            next((each for each in get_args(InWords) if tried.contains(user_id, f"{turn}{each}")), ""),
             with_tools=not (tried.contains(user_id, toolless) and self._can_do_without_tools()),
         )
         answer = refused = await self._send(built, conversation, how)
@@ -292,8 +286,7 @@ class TurnRunner:
             and may_be_reasoning(error, built)
             and self._may_try(error, f"{turn}reasoning")
         ):
-            line = "reasoning_rejected" if isinstance(error, ReasoningRejected) else "asked_without_reasoning"
-            await self.channel.put(Notice(notice(line)))
+            await self.channel.put(Notice(notice("asked_without_reasoning")))
             stripped = await self._build(history, loaded, steady, strip_reasoning=True)
             conversation = await self._with_attachments(stripped)
             thinks = how.thinks and may_think_without(error, built, self.origin.model)
@@ -305,16 +298,14 @@ class TurnRunner:
                 elif message_id:  # an outage may have passed meanwhile
                     tried.add(user_id, [f"{turn}without reasoning"])
                 tried.add(user_id, [f"{turn}thinks no more"] if message_id and not thinks else ())
-        error = error if _has_failed(answer) else None
-        if (
-            error
-            and not how.in_words
-            and may_be_history(error, built)
-            and self._may_try(error, f"{turn}words")
-        ):
+        last = _refusal(answer)
+        lacks = isinstance(last, ReasoningRejected) and last.is_missing
+        may_help = error and last and not how.in_words and (lacks or may_be_history(error, built))
+        if error and may_help and self._may_try(error, f"{turn}words"):
             await self.channel.put(Notice(notice("asked_in_words")))
-            answer = await self._send(built, conversation, replace(how, in_words=True, may_shorten=False))
-            tried.add(user_id, [f"{turn}in words"] if message_id and not _has_failed(answer) else ())
+            how = replace(how, in_words="calls" if lacks else "earlier turns", may_shorten=False)
+            answer = await self._send(built, conversation, how)
+            tried.add(user_id, [f"{turn}{how.in_words}"] if message_id and not _has_failed(answer) else ())
         return built, refused if _has_failed(answer) else answer
 
     def _can_do_without_tools(self) -> bool:
@@ -369,23 +360,26 @@ class TurnRunner:
         stored = [each.item for each in loaded.values() if not isinstance(each, MissingArtifact)]
         return await apart((self.messages, stored), build, limit_characters=READING_CHARACTERS)
 
-    async def _with_attachments(self, built: BuiltHistory) -> Conversation:
-        """Put the attachments in place and name the items; what is not sent is named once in each chat."""
-        items: Sequence[Item] = built.items
-        if self.ports.fill is not None:
-            filling = asyncio.ensure_future(self.ports.fill(items, built.turns))
-            try:
-                _, slow = await asyncio.wait({filling}, timeout=self.shown_from_seconds)
-                if slow:
-                    await self.channel.put(Notice(notice("reading_attachments"), done=False))
-                filled = await filling
-            finally:
-                filling.cancel()
+    async def filled(self, items: Sequence[Item], turns: Sequence[int]) -> Sequence[Item]:
+        """Put the attachments in place; what is not sent is named once in each chat."""
+        if self.ports.fill is None:
+            return items
+        filling = asyncio.ensure_future(self.ports.fill(items, turns))
+        try:
+            _, slow = await asyncio.wait({filling}, timeout=self.shown_from_seconds)
             if slow:
-                await self.channel.put(Notice(notice("place_found")))
-            for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
-                await self.channel.put(Notice(line))
-            items = filled.items
+                await self.channel.put(Notice(notice("reading_attachments"), done=False))
+            filled = await filling
+        finally:
+            filling.cancel()
+        if slow:
+            await self.channel.put(Notice(notice("place_found")))
+        for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
+            await self.channel.put(Notice(line))
+        return filled.items
+
+    async def _with_attachments(self, built: BuiltHistory) -> Conversation:
+        items = await self.filled(built.items, built.turns)
         return await apart(items, partial(built.conversation, items), found=item_digest)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
@@ -400,12 +394,13 @@ class TurnRunner:
         }
         unavailable = [*reasons.values()].count("unavailable")
         if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
-            await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
+            reason = (notice("summary_failure_database_unavailable"),)
+            await self.channel.put(Notice(notice("artifacts_missing", count=unavailable, details=reason)))
         lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
         new = reported.add(self.origin.user_id, lost)
         if new:
-            counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
-            details = tuple(notice(name, count=count) for name, count in counts)
+            counts = Counter(reasons[ulid] for ulid in new).most_common()
+            details = tuple(notice(f"artifact_{name}", count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
     async def _send(self, built: BuiltHistory, conversation: Conversation, how: Sending) -> Answer:
@@ -421,7 +416,7 @@ class TurnRunner:
             ):
                 return answer
             if smaller := await fitter.refit_smaller(conversation, plan, counted):
-                reason = notice("context_shortened" if counted else "asked_shorter")
+                reason = notice("asked_shorter")
                 await self.channel.put(Notice(reason, done=False))
                 report = partial(fitter.report, conversation, smaller, self.channel.put, reason=reason)
                 again = await self._run_round(smaller, built, conversation, how, report)
@@ -438,18 +433,18 @@ class TurnRunner:
         how: Sending,
         report: Callable[[], Awaitable[None]] | None = None,
     ) -> Answer:
-        items = plan.items
         compose = partial(
             self.ports.requests.build,
-            items,
+            plan.items,
             plan.marks,
             omitted_tools=plan.absent_tools,
             thinks=how.thinks,
             spent=self.spending.spent_dollars,
         )
-        request = await apart(items, compose, found=item_digest)
+        request = await apart(plan.items, compose, found=item_digest)
         if how.in_words:
-            said = await apart(items, partial(in_words, request.body["input"], plan.marks.current))
+            tell = partial(in_words, tells_calls=how.in_words == "calls")
+            said = await apart(plan.items, partial(tell, request.body["input"], plan.marks.current))
             request = replace(request, body={**request.body, "input": said})
         own = self.recall.of_round(conversation, plan)
         tools = self.tools and self.tools.after(len(conversation.turns[-1].rounds))

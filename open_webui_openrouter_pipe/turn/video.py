@@ -76,7 +76,6 @@ class _Running:
         return (self.job and self.job.usage) or (Usage() if has_failed else None)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class VideoRunner(CreationRunner):
     """Answers one call of the host by a video."""
 
@@ -198,10 +197,7 @@ class VideoRunner(CreationRunner):
                     raise ProviderError(notice("video_lost"))
 
     async def _player(self, job: Job, index: int) -> str:
-        """A video as the page plays it, with each tag on a line of its own: stored, or else at its signed address.
-
-        Source: `HTMLToken.svelte` of Open WebUI 0.12, for HTML that Markdown takes for a block.
-        """
+        """A video as the page plays it: stored, or else at its signed address."""
         signed = job.addresses[index] if index < len(job.addresses) else ""
         content = f"{PATH}/{quote(job.id, safe='')}/content?index={index}"
         try:
@@ -217,7 +213,7 @@ class VideoRunner(CreationRunner):
                 raise
             log.warning("a video is not stored: %s", error)
             path = signed
-        return f"<video>\n{path}\n</video>" if self.is_in_chat else path
+        return self.player("video", path)
 
     def _failure(self, job: Job, usage: Usage) -> ProviderError:
         """Why there is no video, and what was billed."""

@@ -53,20 +53,10 @@ class Language:
                     routine.add(name)
         return MappingProxyType(lines), frozenset(routine)
 
-    @cached_property
-    def singular(self) -> frozenset[object]:
-        """The counts that take a singular."""
-        return frozenset(int(count) for count in self.lines["singular"].split(", ") if count.isdigit())
-
     def number(self, value: float, form: str) -> str:
         """Write a number in this form of Python's `format`, with the separators of the language."""
         sample = self.lines["number"]  # 1,234.5
         return format(value, form).translate({ord(","): sample[1], ord("."): sample[5]})
-
-    def day_of_year(self, value: date) -> str:
-        """Write a day without its year."""
-        month = self.lines["months"].split(", ")[value.month - 1]
-        return self.lines["day"].format(day=value.day, month=month)
 
 
 ENGLISH: Final = Language("en")
@@ -184,9 +174,7 @@ def find_language(tags: Iterable[str]) -> Language:
 def _write(name: str, values: Mapping[str, object], language: Language) -> str:
     """Fill a template; one that the language lacks is English."""
     source = language if name in language.lines else ENGLISH
-    is_one = values.get("count") in source.singular and f"{name}.one" in source.lines
-    template = source.lines[f"{name}.one" if is_one else name]
-    return _Filler(language).vformat(template, (), values).strip()
+    return _Filler(language).vformat(source.lines[name], (), values).strip()
 
 
 class _Filler(Formatter):
@@ -199,7 +187,8 @@ class _Filler(Formatter):
         if isinstance(value, str):
             return in_language(value, self._language)
         if isinstance(value, date):
-            return self._language.day_of_year(value)
+            month = self._language.lines["months"].split(", ")[value.month - 1]
+            return self._language.lines["day"].format(day=value.day, month=month)
         if isinstance(value, Sequence):
             return (format_spec or ", ").join(in_language(each, self._language) for each in value)
         return self._language.number(value, format_spec)

@@ -26,8 +26,8 @@ from open_webui_openrouter_pipe.context.spending import spending_page, spending_
 from open_webui_openrouter_pipe.money.limits import DAY_QUARTERS, QUARTER_SECONDS, Person, read_limits
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn.bill import SpendingServices
+from open_webui_openrouter_pipe.turn.commands import SpendingReader
 from open_webui_openrouter_pipe.turn.late_bills import LateBills
-from open_webui_openrouter_pipe.turn.spending import SpendingReader
 from scripts.harness.database import SQLITE_SETTINGS, open_database
 from scripts.harness.servers import PostgresServer
 

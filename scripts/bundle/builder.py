@@ -74,7 +74,7 @@ MAINTENANCE = Function(
     "OpenRouter maintenance",
     "Moves chats to the function openrouter, updates it, and removes what it leaves behind",
     ".maintenance.pipe",
-    ("help_", "switch_", "singular "),
+    ("help_", "switch_"),
 )
 
 

@@ -1,9 +1,9 @@
-"""One run: servers, users, faults in the order of a seed, and the audit."""
+"""One run: servers, users, faults in the order of a seed or by the clock, samples all the while, and the audits."""
 
 from __future__ import annotations
 
-import os
-import signal
+import json
+import shutil
 import sys
 import tempfile
 import threading
@@ -13,26 +13,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import redis
 
-from scripts import build
+from scripts.faults import servers as starting
 from scripts.faults.audit import Report, audit, fetch
-from scripts.faults.proxy import Proxy
+from scripts.faults.chats import Outage, compare_chats, stored_in
+from scripts.faults.curves import draw
+from scripts.faults.pages import Person
+from scripts.faults.samples import Samples, figures_of, leaks_in
+from scripts.faults.servers import OUTAGES, Fault, Servers
 from scripts.faults.users import ACTS, MODELS, Act, Turns, User, key_of
-from scripts.harness.openwebui import TOOL, WEATHER, OpenWebUI
-from scripts.harness.servers import PostgresServer, RedisServer, unused_port
-from scripts.launch import session
-from scripts.launch.process import Program, resident_kb
-from scripts.paths import ROOT
+from scripts.harness.openwebui import TOOL
+from scripts.paths import ARTIFACTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-Fault = Literal["cut", "commit", "database away", "redis cut", "redis away", "kill", "stop", "provider"]
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 FAULTS: dict[Fault, int] = {
     "cut": 24,
@@ -47,20 +44,23 @@ FAULTS: dict[Fault, int] = {
 """Of a hundred faults, how many are which."""
 ACT_OF: dict[Fault, Act] = {"stop": "stop", "provider": "cut"}
 """Those that happen to one turn; the others happen to a server when a turn begins."""
-PACE_SECONDS = 0.02
-AWAY_SECONDS = (1.0, 2.0, 4.0, 8.0)
 HOLDS_SECONDS = 150.0
 """Two minutes, and time to notice."""
 LATE_SECONDS = 75.0
 """After the last answer: by then a stopped one's bill was asked for twice."""
+UNEXPECTED = "unexpected error"
+"""What the pipe logs of an error that it has no words for."""
 LIMITS = "user: 50/day; all: 5000/month"
-PATIENT = "import uvicorn\n\nuvicorn.run.__kwdefaults__['timeout_worker_healthcheck'] = 120\n"
-"""Uvicorn kills a worker that says nothing for five seconds, as all do beside other work on a small machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much happens: turns, faults among them, users, and seconds after which no more turns begin."""
+    """How much happens: turns, faults among them, users, and seconds after which no more turns begin.
+
+    `restarts` are faults by the clock, each after a share of the seconds. `pages` of the users are at a browser,
+    `pause` is how many seconds users rest after a turn, and `length` how many questions a chat has at most. What is
+    kept of the run has its `name`.
+    """
 
     turns: int = 3000
     faults: int = 300
@@ -68,76 +68,55 @@ class Size:
     seconds: float = 20 * 60.0
     seed: int = 31
     limits: str = LIMITS
-
-
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """What runs, and the proxies before the database and Redis."""
-
-    host: OpenWebUI
-    postgres: PostgresServer
-    database: Proxy
-    redis: Proxy
-    standin: str
-    """The stand-in's address."""
-    redis_url: str
-    """Redis itself, without its proxy."""
-
-    def workers(self) -> list[int]:
-        """The processes that serve."""
-        return sorted(_children(self.host.pid))
-
-    def strike(self, fault: Fault, chance: Random) -> None:
-        """Let it happen, and return when it is over, as far as it takes time."""
-        match fault:
-            case "cut":
-                self.database.cut()
-            case "commit":
-                self.database.lose_commit()
-            case "database away":
-                self.database.away(chance.choice(AWAY_SECONDS))
-            case "redis cut":
-                self.redis.cut()
-            case "redis away":
-                self.redis.away(chance.choice(AWAY_SECONDS))
-            case "kill" if workers := self.workers():
-                os.kill(chance.choice(workers), signal.SIGKILL)
-            case _:
-                pass
+    pages: int = 0
+    pause: float = 0.0
+    length: int = 6
+    restarts: tuple[tuple[float, Fault], ...] = ()
+    name: str = "faults"
 
 
 def run(size: Size) -> Report:
     """Start everything, let it fail, and audit it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-")))
-        servers = _start(size, folder, stack)
+        say("starting Open WebUI")
+        valves = {"COST_LINE": "off", "SEND_IDENTITY": "user", "SPENDING_LIMITS": size.limits or None}
+        servers = starting.start(folder, stack, **valves)
         say(f"two workers serve: {servers.workers()}")
         plan, faults = plan_of(size)
-        turns = Turns(plan, deadline=time.monotonic() + size.seconds)
+        turns = Turns(plan, length=size.length, pause=size.pause)
+        stack.callback(turns.stop)  # after an interrupt, too
+        samples = stack.enter_context(Samples(servers, turns, servers.probes))
         users = [*_users(servers, size, turns)]
-        began, threads = time.monotonic(), [threading.Thread(target=user.run) for user in users]
+        people = users[: size.pages]
+        began = time.monotonic()
+        turns.deadline = began + size.seconds
+        threads = [
+            *(threading.Thread(target=Person(user, folder / user.name).run) for user in people),
+            *(threading.Thread(target=user.run) for user in users[size.pages :]),
+        ]
         for thread in threads:
             thread.start()
-        struck = _strike(servers, turns, faults, size)
+        outages = _strike(servers, samples, due_faults(turns, faults, size), size)
         for thread in threads:
             thread.join()
         seconds = time.monotonic() - began
         begun = turns.begun
         say(f"{begun} turns in {seconds:.0f} s")
-        turns.plan[begun:] = ["ask"] * len(users)  # whoever comes next finds the holds of killed workers
-        turns.deadline = time.monotonic() + HOLDS_SECONDS
-        time.sleep(max(0.0, HOLDS_SECONDS - LATE_SECONDS))
-        for user in users[: len(users) // 2 + 1]:
-            threading.Thread(target=user.run, daemon=True).start()
-        time.sleep(LATE_SECONDS)
+        _wait_for_late_bills(turns, users)
         report = Report({"turns": begun, "seconds of chatting": round(seconds)})
+        struck = Counter(outage.kind for outage in outages)
         report.figures |= {f"fault: {kind}": count for kind, count in sorted(struck.items())}
         report.figures |= dict(sorted(turns.counts.items()))
-        report.figures |= _sizes(servers)
         _wait_for_holds(servers)
+        samples.stop()
         bills: list[dict[str, Any]] = httpx.get(f"{servers.standin}/bills", timeout=60).json()
         audit(servers.postgres.url, bills, report)
-        _read_log(servers.host.log, report)
+        _audit_chats(servers, turns, users, outages, report)
+        report.figures |= {**_bytes_of_rows(servers), **dict(figures_of(samples))}
+        report.violations += [*turns.wrong, *leaks_in(samples.curves)]
+        read_log(servers.host.log.read_text("utf-8", "replace"), report)
+        _keep(servers, samples, size.name)
         return report
 
 
@@ -166,67 +145,55 @@ def _mixed(kinds: list[Fault], chance: Random) -> list[Fault]:
     return chance.sample(kinds, len(kinds))
 
 
-def _strike(servers: Servers, turns: Turns, faults: Mapping[int, Fault], size: Size) -> Counter[str]:
-    """Let the servers fail as the turns begin, until they have all begun."""
-    chance, struck = Random(size.seed), Counter[str]()  # noqa: S311 - no secret
-    for number, fault in sorted(faults.items()):
-        while turns.begun <= number and turns.begun < len(turns.plan):
-            if time.monotonic() > turns.deadline:
-                return struck
-            time.sleep(0.05)
-        servers.strike(fault, chance)
-        struck[fault] += 1
-        if fault in {"kill", "database away", "redis away"}:
-            say(f"turn {number}: {fault}")
-    return struck
-
-
-def _start(size: Size, folder: Path, stack: ExitStack) -> Servers:
-    for name in ("postgres", "redis", "host", "release"):
-        (folder / name).mkdir()
-    folder.chmod(0o755)  # PostgreSQL runs as another account
-    postgres = PostgresServer(folder / "postgres")
-    stack.callback(postgres.stop)
-    redis_server = RedisServer(folder / "redis")
-    stack.callback(redis_server.stop)
-    database_proxy = stack.enter_context(Proxy(urlsplit(postgres.url).port or 0))
-    redis_proxy = stack.enter_context(Proxy(urlsplit(redis_server.url).port or 0))
-    port = unused_port()
-    command = [sys.executable, "-m", "scripts.standin", "--port", str(port), "--pace", str(PACE_SECONDS)]
-    log = folder / "standin.log"
-    standin = stack.enter_context(Program(command, log=log, directory=ROOT, variables=os.environ))
-    standin.wait_for_port(port, 120.0)
-    say("starting Open WebUI")
-    (folder / "release" / "sitecustomize.py").write_text(PATIENT, "utf-8")
-    redis_url = f"redis://127.0.0.1:{redis_proxy.port}/0"
-    variables = {
-        "DATABASE_URL": f"postgresql+psycopg://postgres@127.0.0.1:{database_proxy.port}/postgres",
-        "ENABLE_API_KEYS": "true",
-        "PYTHONPATH": str(folder / "release"),
-        "USER_PERMISSIONS_FEATURES_API_KEYS": "true",
-        "REDIS_URL": redis_url,
-        "UVICORN_WORKERS": "2",
-        "WEBSOCKET_MANAGER": "redis",
-        "WEBSOCKET_REDIS_URL": redis_url,
-    }
-    host = OpenWebUI(folder / "host", variables)
-    stack.callback(host.close)
-    address = f"http://127.0.0.1:{port}"
-    content = build.build(target=folder / "release").read_text("utf-8")
-    valves = {"COST_LINE": "off", "SEND_IDENTITY": "user", "SPENDING_LIMITS": size.limits or None}
-    session.install(
-        host.admin.api, content, API_KEY=session.STANDIN_KEY, BASE_URL=f"{address}/api/v1", **valves
+def due_faults(turns: Turns, faults: Mapping[int, Fault], size: Size) -> Iterator[Fault]:
+    """The faults of servers, each when it is its turn or its time, until the users have done."""
+    began = turns.deadline - size.seconds
+    measures: tuple[tuple[Callable[[], float], Iterable[tuple[float, Fault]]], ...] = (
+        (lambda: turns.begun - 1, sorted(faults.items())),
+        (lambda: (time.monotonic() - began) / size.seconds, size.restarts),
     )
-    host.add_tool(TOOL, WEATHER)
-    for _ in range(20):  # each worker has to know the models
-        host.admin.api.models()
-    return Servers(host, postgres, database_proxy, redis_proxy, address, redis_server.url)
+    for measure, due in measures:
+        for at, fault in due:
+            while measure() < at:
+                if time.monotonic() > turns.deadline or turns.begun >= len(turns.plan):
+                    return
+                time.sleep(0.05)
+            yield fault
+
+
+def _strike(servers: Servers, samples: Samples, due: Iterator[Fault], size: Size) -> list[Outage]:
+    """Let the servers fail, and return when each did."""
+    chance, struck = Random(size.seed), list[Outage]()  # noqa: S311 - no secret
+    for fault in due:
+        began = time.time()
+        servers.strike(fault, chance)
+        struck.append(Outage(fault, began, time.time()))
+        if fault in OUTAGES - {"cut"}:
+            samples.mark(fault)
+            say(fault)
+    return struck
 
 
 def _users(servers: Servers, size: Size, turns: Turns) -> Iterator[User]:
     for number in range(size.users):
-        account = servers.host.add_user(f"user{number}")
-        yield User(account, key_of(account.api), MODELS[number % len(MODELS)], turns, size.seed, TOOL)
+        name = f"user{number}"
+        account = servers.host.add_user(name)
+        model, key = MODELS[number % len(MODELS)], key_of(account.api)
+        yield User(name, account, key, model, turns, size.seed, TOOL, servers.channel)
+
+
+def _wait_for_late_bills(turns: Turns, users: Sequence[User]) -> None:
+    """Rest until holds of killed workers are over, whoever comes then finds them, and until late bills are told."""
+    turns.plan[turns.begun :] = ["ask"] * len(users)
+    turns.deadline = time.monotonic() + HOLDS_SECONDS
+    time.sleep(max(0.0, HOLDS_SECONDS - LATE_SECONDS))
+    threads = [threading.Thread(target=user.run) for user in users[: len(users) // 2 + 1]]
+    for thread in threads:
+        thread.start()
+    time.sleep(LATE_SECONDS)
+    turns.stop()
+    for thread in threads:
+        thread.join()
 
 
 def _wait_for_holds(servers: Servers) -> None:
@@ -237,16 +204,23 @@ def _wait_for_holds(servers: Servers) -> None:
         time.sleep(2)
 
 
-def _sizes(servers: Servers) -> dict[str, Any]:
-    """What the two workers take, right after their work."""
-    connections = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
-    with redis.Redis.from_url(servers.redis_url) as client:
-        clients = len(client.client_list()) - 1
-    found: dict[str, Any] = {
-        "MiB of each worker": [round(resident_kb(pid) / 1024) for pid in servers.workers()],
-        "connections to PostgreSQL": fetch(servers.postgres.url, connections)[0][0] - 1,
-        "connections to Redis": clients,
-    }
+def _audit_chats(
+    servers: Servers, turns: Turns, users: Sequence[User], outages: Sequence[Outage], report: Report
+) -> None:
+    """Compare all chats, as their users can export them, with the stand-in's log."""
+    stored = [
+        answer
+        for user in users
+        for line in user.account.api.content("/api/v1/chats/all").splitlines()
+        for answer in stored_in(json.loads(line)["chat"])
+    ]
+    log = [json.loads(line) for line in servers.log.read_text("utf-8").splitlines()]
+    broken = [outage for outage in outages if outage.kind in OUTAGES]
+    compare_chats(dict(turns.asked), stored, log, broken, report)
+
+
+def _bytes_of_rows(servers: Servers) -> dict[str, Any]:
+    found = dict[str, Any]()
     for table in ("openrouter_pipe_audit", "openrouter_pipe_artifact"):
         size = fetch(servers.postgres.url, f"SELECT pg_total_relation_size('{table}')")[0][0]
         rows = fetch(servers.postgres.url, f"SELECT count(*) FROM {table}")[0][0]  # noqa: S608 - a table of ours
@@ -254,26 +228,21 @@ def _sizes(servers: Servers) -> dict[str, Any]:
     return found
 
 
-def _read_log(log: Path, report: Report) -> None:
-    """Count what the pipe says of bills and of what it did not expect."""
-    text = log.read_text("utf-8", "replace")
-    for words in ("bill not written", "unexpected error", "Child process", "never retrieved"):
+def read_log(text: str, report: Report) -> None:
+    """Count what the host's log says of bills, workers and errors; one that nobody expected must not be."""
+    for words in ("bill not written", UNEXPECTED, "Child process", "never retrieved"):
         report.figures[f"log: {words}"] = text.count(words)
-    kept = os.environ.get("FAULTS_LOG")
-    if kept:
-        Path(kept).write_text(text, "utf-8")
+    report.violations += [line[:300] for line in text.splitlines() if UNEXPECTED in line]
 
 
-def _children(pid: int) -> Iterator[int]:
-    """The children of a process that serve: uvicorn spawns them."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text("ascii", "replace").rpartition(")")[2].split()[1])
-            words = (stat.parent / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if parent == pid and b"spawn_main" in words:
-            yield int(stat.parent.name)
+def _keep(servers: Servers, samples: Samples, name: str) -> None:
+    """Leave the picture, its points and both logs in `.artifacts/`, called like the run."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    draw(samples.curves, samples.marks, ARTIFACTS / f"{name}.png")
+    points = {"curves": samples.curves, "marks": samples.marks, "tasks": samples.kinds}
+    (ARTIFACTS / f"{name}.json").write_text(json.dumps(points), "utf-8")
+    shutil.copy(servers.host.log, ARTIFACTS / f"{name}.log")
+    shutil.copy(servers.log, ARTIFACTS / f"{name}-requests.jsonl")
 
 
 def say(text: str) -> None:

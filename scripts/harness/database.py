@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,11 +32,12 @@ class _OwnDatabase(Database):
         await self._engine.dispose()
 
 
-def open_database(url: str, **options: Any) -> Database:
+def open_database(url: str, *, connect_args: Mapping[str, Any] | None = None, **options: Any) -> Database:
     """Open the database at a `sqlite:` or `postgresql:` address; the options are those of `Database`."""
     scheme, separator, rest = url.partition("://")
-    pool = {"pool_size": SQLITE_POOL_SIZE} if scheme == "sqlite" else {}
-    engine = create_async_engine(f"{DRIVERS.get(scheme, scheme)}{separator}{rest}", **pool)
+    pool: dict[str, Any] = {"pool_size": SQLITE_POOL_SIZE} if scheme == "sqlite" else {"pool_pre_ping": True}
+    address = f"{DRIVERS.get(scheme, scheme)}{separator}{rest}"
+    engine = create_async_engine(address, connect_args=dict(connect_args or {}), **pool)
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine.sync_engine, "connect", lambda connection, _: _set_up(connection))
     return _OwnDatabase(engine, **options)

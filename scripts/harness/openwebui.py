@@ -139,6 +139,24 @@ class Account:
         answer = self.api.post("/api/chat/completions", body)
         return Sent(answer["chat_id"], message_id)
 
+    def send_again(self, sent: Sent, model: str, *, message_id: str, **fields: Any) -> Sent:
+        """Have an answered question answered once more, as Regenerate and Continue do; do not wait for the answer."""
+        messages = self.chat(sent.chat_id)["history"]["messages"]
+        question = messages[messages[sent.message_id]["parentId"]]
+        body = {
+            "stream": True,
+            "model": model,
+            "chat_id": sent.chat_id,
+            "session_id": f"no-tab-{uuid.uuid4()}",
+            "id": message_id,
+            "message_ids": [{"model_id": model, "message_id": message_id, "modelIdx": 0}],
+            "parent_id": question["parentId"],
+            "user_message": question,
+            **fields,
+        }
+        self.api.post("/api/chat/completions", body)
+        return Sent(sent.chat_id, message_id)
+
     def wait(self, sent: Sent, seconds: float = ANSWER_SECONDS) -> Json:
         """The answer as Open WebUI stored it, once it is done."""
         deadline = time.monotonic() + seconds

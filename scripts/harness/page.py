@@ -26,6 +26,7 @@ from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
 from open_webui_openrouter_pipe.host.wording import EventEmitter
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import Files
+from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.worker import Host
@@ -77,11 +78,12 @@ class PipeInProcess:
     ) -> None:
         self.middleware: Any = None
         """The module of the host that runs tools."""
-        self._directory = directory
         self._transport = transport
         self._files = files
         self._cache_folder = cache_folder
         self._clock = clock
+        self.database_url = f"sqlite:///{directory / 'rows.db'}"
+        self.redis: GuardedRedis | None = None
         self._apps: list[App] = []
         self._database: Database | None = None
         self.pipe = Pipe(self._build)
@@ -93,12 +95,13 @@ class PipeInProcess:
         return self._apps[-1]
 
     def _build(self) -> App:
-        self._database = open_database(f"sqlite:///{self._directory / 'rows.db'}")
+        self._database = open_database(self.database_url)
         resources = Host(
             self._database,
             FakeRecords(),
             Secret(SECRET_KEY),
             files=self._files,
+            redis=self.redis,
             cache_folder=self._cache_folder,
             middleware=lambda: self.middleware,
         )
@@ -140,7 +143,7 @@ class Answer:
     @property
     def notices(self) -> list[str]:
         """The lines about the answer, in it and above it, in the order in which they came."""
-        return [line for event in self.events for line in _lines_of(event)]
+        return [line for event in self.events for line in lines_of(event)]
 
     @property
     def pictures(self) -> list[str]:
@@ -306,7 +309,8 @@ def reduced(output: list[Json], event: Json) -> list[Json]:
     return output
 
 
-def _lines_of(event: Json) -> list[str]:
+def lines_of(event: Json) -> list[str]:
+    """The lines about an answer that a native event shows, as plain text."""
     status = event.get("event", {})
     if status.get("type") == "status" and not status["data"].get("hidden"):
         return [status["data"]["description"]]

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import signal
 import socket
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from pathlib import Path
+
+from redis import Redis
 
 from scripts.environment import find_program
 from scripts.launch.process import Program
@@ -99,6 +103,50 @@ class RedisServer(Server):
             return False
 
 
+class _RedisNode(RedisServer):
+    """One node of a cluster."""
+
+    def __init__(self, directory: Path) -> None:
+        self.bus_port = unused_port()
+        super().__init__(directory)
+
+    def command(self) -> list[str]:
+        """With a port for the other nodes."""
+        return [*super().command(), "--cluster-enabled", "yes", "--cluster-port", str(self.bus_port)]
+
+
+class RedisNodes:
+    """A Redis cluster of three nodes with a third of all slots each."""
+
+    def __init__(self, directory: Path) -> None:
+        self._nodes = list[_RedisNode]()
+        for number, first in enumerate(ends := (0, 5461, 10923)):
+            (folder := directory / f"node-{number}").mkdir()
+            self._nodes.append(_RedisNode(folder))
+            last = (*ends, 16384)[number + 1] - 1
+            self._tell(number, "ADDSLOTSRANGE", first, last)
+            for other in self._nodes[:number]:
+                port, bus_port = other.url.rpartition("/")[0].rpartition(":")[2], other.bus_port
+                self._tell(number, "MEET", "127.0.0.1", port, bus_port)
+        while not all(b"cluster_slots_ok:16384" in self._tell(number, "INFO") for number in range(len(ends))):
+            time.sleep(0.05)
+
+    @property
+    def url(self) -> str:
+        """A `redis://` address, that of the first node."""
+        return self._nodes[0].url
+
+    def stop(self) -> None:
+        """Stop all nodes."""
+        for node in self._nodes:
+            node.stop()
+
+    def _tell(self, number: int, *words: object) -> bytes:
+        with Redis.from_url(self._nodes[number].url) as client:
+            answer: bytes = client.execute_command("CLUSTER", *words)
+            return answer
+
+
 class PostgresServer(Server):
     """One PostgreSQL cluster with the superuser and database `postgres`, trusting loopback connections.
 
@@ -133,6 +181,54 @@ class PostgresServer(Server):
             return (self._cluster / "postmaster.pid").read_text("ascii").split()[-1] == "ready"
         except (FileNotFoundError, IndexError):
             return False
+
+
+class Pooler(Server):
+    """A pgbouncer that gives each transaction any of its connections to a PostgreSQL server, of which it has two.
+
+    From 1.22 on it keeps prepared statements apart; `prepares` says whether it does.
+    """
+
+    stop_signal = signal.SIGINT
+
+    def __init__(self, directory: Path, server: PostgresServer) -> None:
+        self._prefix, self._settings = _unprivileged(directory), directory / "pgbouncer.ini"
+        self._target = server.url
+        said = subprocess.run(
+            [_program("pgbouncer"), "--version"], check=True, capture_output=True, text=True
+        )
+        version = re.search(r"(\d+)\.(\d+)", said.stdout)
+        self.prepares = version is not None and tuple(map(int, version.groups())) >= (1, 22)
+        super().__init__(directory)
+
+    @property
+    def url(self) -> str:
+        """A `postgresql://` address."""
+        return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+
+    def command(self) -> list[str]:
+        """With its settings, which are written anew."""
+        port = self._target.rpartition("/")[0].rpartition(":")[2]
+        settings = {
+            "listen_addr": "127.0.0.1",
+            "listen_port": self._port,
+            "unix_socket_dir": "",
+            "auth_type": "any",
+            "pool_mode": "transaction",
+            "default_pool_size": 2,
+            "max_client_conn": 500,
+            **({"max_prepared_statements": 200} if self.prepares else {}),
+        }
+        lines = ["[databases]", f"* = host=127.0.0.1 port={port} user=postgres", "[pgbouncer]"]
+        lines += [f"{name} = {value}" for name, value in settings.items()]
+        self._settings.write_text("\n".join(lines), "utf-8")
+        self._settings.chmod(0o644)
+        return [*self._prefix, _program("pgbouncer"), str(self._settings)]
+
+    def is_ready(self) -> bool:
+        """Whether it listens."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0
 
 
 def _unprivileged(directory: Path) -> list[str]:

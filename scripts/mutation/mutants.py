@@ -1,7 +1,7 @@
 """The mutants of a module: small changes of its code that a test should notice.
 
 Owns which kinds there are and what is never changed: docstrings, annotations, what only type checkers read, log
-lines, `__slots__`, `__all__`, and prose. It reads sources and runs nothing.
+lines, `__slots__`, `__all__`, prose, and what says that something never happens. It reads sources and runs nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _OPPOSITES: tuple[tuple[type[ast.cmpop], type[ast.cmpop]], ...] = (
     (ast.Eq, ast.NotEq), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)
@@ -42,55 +42,75 @@ _NEVER_CHANGED = {"__slots__", "__all__", "__match_args__"}
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change: the characters from `start` to `end` of the module become `text`."""
+    """One change: the characters from `start` to `end` of the module become `text`, on as many lines."""
 
     path: str
     line: int
-    statement: int
-    """The line on which its statement begins."""
+    code: str
+    """The line's text, without the space around it."""
     start: int
     end: int
     text: str
-    old: str
-    new: str
-    name: str = ""
-    """What an import binds on this line: whoever uses the name depends on it. Empty inside functions."""
+    change: str
+    """What becomes of what, shortened."""
+    where: str
+    """The class and function that it stands in."""
+    name: str
+    """What the statement binds: when it is run by an import, whoever uses the name depends on it."""
+    suite: int
+    """The number of the innermost of `suites` that holds it; -1 for what an import runs."""
+
+    @property
+    def key(self) -> str:
+        """Its name for as long as the line says the same, wherever it stands in its function."""
+        return f"{self.path} | {self.where} | {self.code} | {self.change}"
 
     def applied(self, source: str) -> str:
         """The source of the module with this change."""
         return source[: self.start] + self.text + source[self.end :]
 
-    @property
-    def label(self) -> str:
-        """The change without its line, as it stands in the list of equivalent mutants."""
-        return f"{self.path} | {self.old} → {self.new}"
-
 
 def mutants(path: str, source: str) -> list[Mutant]:
     """All mutants of a module, in the order of its lines."""
-    finder = _Finder(path, source)
-    finder.visit(ast.parse(source))
+    tree = ast.parse(source)
+    finder = _Finder(path, source, tree)
+    finder.visit(tree)
     return sorted(finder.found, key=lambda mutant: (mutant.start, mutant.end, mutant.text))
+
+
+def suites(node: ast.AST, *, inside: bool = False) -> Iterator[list[ast.stmt] | ast.Lambda]:
+    """What is run as a whole inside functions: lists of statements, and the bodies of lambdas; outer ones first."""
+    if isinstance(node, ast.Lambda):
+        yield node
+    for name, value in ast.iter_fields(node):
+        function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and name == "body"
+        held = (inside or function) and not isinstance(node, ast.ClassDef)
+        children = value if isinstance(value, list) else [value]
+        if held and children and isinstance(children[0], ast.stmt):
+            yield children
+        for child in children:
+            if isinstance(child, ast.AST):
+                yield from suites(child, inside=held)
 
 
 class _Finder(ast.NodeVisitor):
     """Walks a module and notes what could be changed in it."""
 
-    def __init__(self, path: str, source: str) -> None:
+    def __init__(self, path: str, source: str, tree: ast.Module) -> None:
         self.found: list[Mutant] = []
         self._path = path
         self._lines = source.split("\n")
         self._starts = [0, *itertools.accumulate(len(line) + 1 for line in self._lines)]
-        self._statement = 0
+        self._suites = [self._span(suite) for suite in suites(tree)]
+        self._where: list[str] = []
         self._name = ""
-        self._function_depth = 0
 
     def visit(self, node: ast.AST) -> None:
         """Skip what is never changed; else note the node's mutants and go on inside."""
-        if _is_bare_string(node) or _is_log_line(node) or _is_type(node) or isinstance(node, ast.JoinedStr):
+        if isinstance(node, ast.JoinedStr) or any(
+            omits(node) for omits in (_is_bare_string, _is_log_line, _is_type, _is_assertion)
+        ):
             return
-        if isinstance(node, ast.stmt):
-            self._statement = node.lineno
         for old, new in (*_changed_expressions(node), *_changed_statements(node)):
             self._note(old, new)
         super().visit(node)
@@ -99,24 +119,20 @@ class _Finder(ast.NodeVisitor):
         """Decorators and defaults belong to its name, its body to whoever calls it; annotations to neither."""
         defaults = (*node.args.defaults, *filter(None, node.args.kw_defaults))
         self._visit_named(node.name, *node.decorator_list, *defaults)
-        self._function_depth += 1
+        self._where.append(node.name)
         for child in node.body:
             self.visit(child)
-        self._function_depth -= 1
+        self._where.pop()
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         """As any other."""
         self.visit_FunctionDef(node)
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        """Its body is run when it is called."""
-        self._function_depth += 1
-        self.generic_visit(node)
-        self._function_depth -= 1
-
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """What stands in a class belongs to the class, where it has no name of its own."""
+        self._where.append(node.name)
         self._visit_named(node.name, *node.decorator_list, *node.bases, *node.keywords, *node.body)
+        self._where.pop()
 
     def visit_If(self, node: ast.If) -> None:
         """Omit what only type checkers read."""
@@ -147,22 +163,31 @@ class _Finder(ast.NodeVisitor):
         self._name = outside
 
     def _note(self, old: Node, new: Node) -> None:
-        start = self._offset(old.lineno, old.col_offset)
-        end = self._offset(old.end_lineno or old.lineno, old.end_col_offset or 0)
+        start, end = self._span([old])
         written = ast.unparse(new)
+        # What follows keeps its lines, so that the code of one function alone differs.
+        text = written + "\n" * ((old.end_lineno or old.lineno) - old.lineno - written.count("\n"))
+        holding = (number for number, span in enumerate(self._suites) if span[0] <= start and end <= span[1])
         self.found.append(
             Mutant(
                 path=self._path,
                 line=old.lineno,
-                statement=self._statement,
+                code=self._lines[old.lineno - 1].strip(),
                 start=start,
                 end=end,
-                text=f"({written})" if isinstance(new, ast.expr) else written,
-                old=_shortened(ast.unparse(old)),
-                new=_shortened(written),
-                name="" if self._function_depth else self._name,
+                text=f"({text})" if isinstance(new, ast.expr) else text,
+                change=f"{_shortened(ast.unparse(old))} → {_shortened(written)}",
+                where=".".join(self._where),
+                name=self._name,
+                suite=max(holding, default=-1),
             )
         )
+
+    def _span(self, suite: Sequence[Node] | ast.Lambda) -> tuple[int, int]:
+        """Where it begins and ends in the source."""
+        first, last = (suite.body, suite.body) if isinstance(suite, ast.Lambda) else (suite[0], suite[-1])
+        end = self._offset(last.end_lineno or last.lineno, last.end_col_offset or 0)
+        return self._offset(first.lineno, first.col_offset), end
 
     def _offset(self, line: int, column: int) -> int:
         """Where a position lies in the source; the syntax tree counts columns in bytes."""
@@ -259,6 +284,15 @@ def _is_type(node: ast.AST) -> bool:
             return True
         case _:
             return False
+
+
+def _is_assertion(node: ast.AST) -> bool:
+    """True for what only says that something never happens: `frozen`, `slots`, and the `strict` of a zip."""
+    return (
+        isinstance(node, ast.keyword)
+        and node.arg in {"frozen", "slots", "strict"}
+        and ast.unparse(node.value) == "True"
+    )
 
 
 def _is_for_types(node: ast.AST) -> bool:

@@ -1,97 +1,127 @@
-"""A plugin of pytest that maps which test reaches which line, or runs exactly the tests that are named.
+"""Which tests reach a mutant, by what each test of a file reached when nothing was changed.
 
-It is copied into the tree that is measured and may import nothing of it. Where `REACH_MAP` names a folder, it
-writes there what each passed test reached and took; where `REACH_TESTS` names a file, it runs those tests alone.
+Owns the choice of tests and their order. It runs nothing.
 """
 
 from __future__ import annotations
 
+import ast
 import json
-import os
-import time
-from pathlib import Path
+from collections import defaultdict
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-import pytest
+from scripts.mutation.mutants import suites
+from scripts.mutation.verdicts import file_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Mapping
 
-    from coverage import Coverage
+    from scripts.mutation.mutants import Mutant
 
-
-NEEDS = {"live", "browser", "servers", "index", "thorough"}
-"""Markers of tests that are not run here: they need what a copy of the tree has not, or take too long."""
-
-
-class Recorder:
-    """Says to coverage which test is running, and notes the processor time of those that pass."""
-
-    def __init__(self, folder: Path, package: str) -> None:
-        """Begin at once: what the import of the package runs belongs to no test."""
-        from coverage import Coverage
-
-        self._folder = folder
-        self.coverage: Coverage = Coverage(
-            data_file=folder / "lines",
-            data_suffix=True,
-            include=[f"{package}/*"],
-            config_file=False,
-            messages=False,
-            concurrency=["thread", "greenlet"],
-        )
-        self.coverage.set_option("run:relative_files", value=True)
-        self.coverage.start()
-        self._seconds: dict[str, float] = {}
-        self._failed: set[str] = set()
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Omit what needs more than Python."""
-        items[:] = [item for item in items if NEEDS.isdisjoint(mark.name for mark in item.iter_markers())]
-
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Name the test while it, its fixtures and their ends run."""
-        self.coverage.switch_context(item.nodeid)
-        started = time.process_time()
-        yield
-        self._seconds[item.nodeid] = time.process_time() - started
-        self.coverage.switch_context("")
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test that fails or is skipped says nothing about mutants."""
-        if not report.passed:
-            self._failed.add(report.nodeid)
-
-    def pytest_sessionfinish(self) -> None:
-        """Write what this process saw; the one that hands out tests to others saw none."""
-        self.coverage.stop()
-        if not self._seconds:
-            return
-        self.coverage.save()
-        seconds = {test: value for test, value in self._seconds.items() if test not in self._failed}
-        (self._folder / f"seconds-{os.getpid()}.json").write_text(json.dumps(seconds), "utf-8")
+MAX_TESTS = 500
+MAX_SECONDS = 12.0
+"""Of one mutant's tests in one folder, by the processor time that they took before; a third for what an import runs."""
 
 
-class Chosen:
-    """Runs these tests alone, in this order."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What the tests of one file reach, of those that pass."""
 
-    def __init__(self, tests: list[str]) -> None:
-        """Each test's number says when it runs."""
-        self._numbers = {test: number for number, test in enumerate(tests)}
+    digest: str
+    """Of the file."""
+    modules: dict[str, str]
+    """Path of each module of the package → its digest when the tests ran."""
+    seconds: dict[str, float]
+    """Test → its processor time."""
+    suites: dict[str, list[str]]
+    """`path:number` of a suite → the tests that reach it."""
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Omit all others."""
-        chosen = [item for item in items if item.nodeid in self._numbers]
-        items[:] = sorted(chosen, key=lambda item: self._numbers[item.nodeid])
+    @classmethod
+    def read(cls, file: Path) -> Piece | None:
+        """None while there is none."""
+        return cls(**json.loads(file.read_text("utf-8"))) if file.exists() else None
+
+    def write(self, file: Path) -> None:
+        """Write it as a whole or not at all."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        written = file.with_suffix(".part")
+        row = {field.name: getattr(self, field.name) for field in fields(self)}
+        written.write_text(json.dumps(row), "utf-8")
+        written.replace(file)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Begin before any conftest imports the package."""
-    if folder := os.environ.get("REACH_MAP"):
-        early_config.pluginmanager.register(Recorder(Path(folder), os.environ["REACH_PACKAGE"]))
-    if listed := os.environ.get("REACH_TESTS"):
-        tests = Path(listed).read_text("utf-8").split("\0")
-        early_config.pluginmanager.register(Chosen(tests))
+def uses(package: Path, root: Path, names: Collection[str]) -> dict[str, set[str]]:
+    """Each of the names → the suites that use it."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in package.rglob("*.py"):
+        for number, suite in enumerate(suites(ast.parse(path.read_text("utf-8")))):
+            for node in (each for part in _parts(suite) for each in ast.walk(part)):
+                name = (
+                    node.id
+                    if isinstance(node, ast.Name)
+                    else node.attr
+                    if isinstance(node, ast.Attribute)
+                    else ""
+                )
+                if name in names:
+                    found[name].add(f"{path.relative_to(root).as_posix()}:{number}")
+    return found
+
+
+def _parts(suite: list[ast.stmt] | ast.Lambda) -> list[ast.stmt] | list[ast.expr]:
+    return [suite.body] if isinstance(suite, ast.Lambda) else suite
+
+
+def order(path: str, files: Collection[str]) -> list[str]:
+    """Where tests are looked for, the nearest to a module first: files named after it, their folder, all others."""
+    folders = sorted({folder_of(file) for file in files})
+    own = f"tests/{PurePosixPath(path).parts[1]}"
+    near = {own} if own in folders else {"tests", "tests/app"}
+    named = [file for file in sorted(files) if folder_of(file) in near and _is_named(file, path)]
+    # What stands in no folder tests whole chats, for long.
+    wanted = dict.fromkeys([*named, own, "tests/app", *sorted(folders, key="tests".__eq__)])
+    return [place for place in wanted if place in named or place in folders]
+
+
+def _is_named(file: str, path: str) -> bool:
+    return PurePosixPath(path).stem in PurePosixPath(file).stem
+
+
+def folder_of(test: str) -> str:
+    """The folder that a test belongs to: the first below `tests`, or that itself."""
+    return "/".join(PurePosixPath(file_of(test)).parent.parts[:2])
+
+
+def chosen(
+    mutant: Mutant, pieces: Iterable[Piece], used: Mapping[str, Collection[str]], *, imported: bool
+) -> list[str]:
+    """The tests to try a mutant with: those named after its module first, then the fastest.
+
+    What an import runs is tried with the tests of its suite and of those that use its name, else of its module.
+    """
+    wanted = {f"{mutant.path}:{mutant.suite}"} | (set(used.get(mutant.name, ())) if imported else set())
+    seconds: dict[str, float] = {}
+    exact: set[str] = set()
+    for piece in pieces:
+        seconds |= piece.seconds
+        exact |= {test for suite in wanted for test in piece.suites.get(suite, ())}
+    if imported and not exact:
+        for piece in pieces:
+            for suite, tests in piece.suites.items():
+                if suite.startswith(f"{mutant.path}:"):
+                    exact |= set(tests)
+    ordered = sorted(exact, key=lambda test: (not _is_named(file_of(test), mutant.path), seconds[test], test))
+    return _bounded(ordered, seconds, 1 / 3 if imported else 1)
+
+
+def _bounded(tests: list[str], seconds: Mapping[str, float], share: float) -> list[str]:
+    """As many as there is time for, and always the first."""
+    kept: list[str] = []
+    total = 0.0
+    for test in tests:
+        if not kept or (len(kept) < share * MAX_TESTS and total + seconds[test] <= share * MAX_SECONDS):
+            kept.append(test)
+            total += seconds[test]
+    return kept

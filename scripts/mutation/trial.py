@@ -1,131 +1,349 @@
-"""One copy of the tree in which tests are run: once to map what they reach, then once for each mutant.
+"""Tries mutants in a copy of the tree, inside one pytest that has collected all tests.
 
-Owns how long a run may last. The checkout itself is never touched.
+A mutant of a function is tried in a process forked from it, where the function gets other code; what an import runs,
+in a pytest of its own. Owns how long a run may last, and how what tests reach is found out. Run by `scripts/mutate`.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
+import json
 import os
 import resource
-import shutil
 import signal
-import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+import traceback
+from collections import defaultdict
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.mutation import reach
+import pytest
+
+from scripts.mutation.mutants import Mutant
+from scripts.mutation.probes import Finder, Functions
+from scripts.mutation.reach import MAX_SECONDS, Piece, chosen, folder_of, order, uses
+from scripts.mutation.verdicts import Verdict, Verdicts, file_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from scripts.mutation.mutants import Mutant
+NEEDS = {"live", "browser", "servers", "index", "thorough"}
+"""Markers of tests that are not run here: they need what a copy of the tree has not, or take too long."""
+OMITTED = ("tests/live", "tests/scripts", "tests/standin")
+"""They need Open WebUI, or test what stands around the package."""
 
-_OMITTED = shutil.ignore_patterns(
-    ".git", ".venv*", ".cache", ".data", ".artifacts", ".*_cache", "dist", "__pycache__"
-)
-_PLUGIN = "reach_of_tests"
-_NO_TESTS, _USAGE = 5, 4
-_START_SECONDS = 60
-_PATIENCE = 5
-"""A run may take this many times the processor time that its tests took before, and what the start takes."""
+_START_SECONDS = 15
+_PATIENCE = 3
+"""A trial may take this many times the processor time that its tests took before, and what a start takes."""
+_MAP_SECONDS = 120
+"""Of processor time for the tests of one file; what they have not reached then does not count."""
 _ASLEEP_SECONDS = 60.0
 _AWAKE_SHARE = 0.03
 """Who neither ran nor waited for a processor in this share of a minute waits for something that never comes."""
 _MEMORY_BYTES = 8 << 30
+_PASSED, _FAILED, _UNFIT, _BROKEN = range(4)
+"""Exits of a forked process: all passed, a test failed, the mutant cannot be put in, pytest itself failed."""
+_ARGUMENTS = ["-q", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
 
 
-@dataclass(slots=True)
-class Copy:
-    """A copy of the tree in this folder."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be tried, and where what is found out is kept."""
 
-    root: Path
-    folder: Path
-    _times: Iterator[int] = field(default_factory=lambda: itertools.count(1_000_000_000))
+    package: str
+    mutants: list[Mutant]
+    verdicts: str
+    pieces: str
+    """The folder of what tests reach."""
 
-    def __post_init__(self) -> None:
-        """Copy what tests read; the environment and tiktoken's vocabularies stay where they are."""
-        shutil.copytree(self.root, self.folder, ignore=_OMITTED, symlinks=True)
-        shutil.copy(reach.__file__, self.folder / f"{_PLUGIN}.py")
-        for link in (".venv", ".cache/tiktoken"):
-            (self.folder / link).parent.mkdir(exist_ok=True)
-            (self.folder / link).symlink_to((self.root / link).resolve())
+    @classmethod
+    def read(cls, file: Path) -> Job:
+        """As `write` wrote it."""
+        row = json.loads(file.read_text("utf-8"))
+        return cls(**row | {"mutants": [Mutant(**mutant) for mutant in row["mutants"]]})
 
-    def map(self, package: str, target: Path, jobs: int) -> None:
-        """Run all tests and write into `target` what each of them reaches."""
-        words = ["-n", str(jobs)] if jobs > 1 else []
-        target.mkdir(parents=True, exist_ok=True)
-        process = self._start(*words, REACH_MAP=str(target.resolve()), REACH_PACKAGE=package)
-        output = process.communicate()[0]
-        print("\n".join(output.splitlines()[-5:]), flush=True)
-        if not any(target.glob("seconds-*")):
-            raise RuntimeError("no test could be run")
-
-    def kills(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
-        """True if one of the tests, which took these seconds of processor time, fails or hangs on the mutant."""
-        path = self.folder / mutant.path
-        source = path.read_text("utf-8")
-        self._write(path, mutant.applied(source))
-        try:
-            return self.fails(tests, seconds)
-        finally:
-            self._write(path, source)
-
-    def fails(self, tests: Sequence[str], seconds: float) -> bool:
-        """True if one of the tests fails or hangs in the tree as it is."""
-        listed = self.folder / "chosen-tests"
-        listed.write_text("\0".join(tests), "utf-8")
-        files = sorted({test.partition("::")[0] for test in tests})
-        process = self._start("-x", *files, REACH_TESTS=str(listed))
-        limit = int(_START_SECONDS + _PATIENCE * seconds)
-        resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit, limit + 5))
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-        output = _watched(process)
-        if process.returncode == _NO_TESTS or "unrecognized arguments" in output:
-            raise RuntimeError(output)
-        return process.returncode != 0
-
-    def _write(self, path: Path, source: str) -> None:
-        """Write a source with a time that no earlier one had, so that no stale bytecode is run."""
-        path.write_text(source, "utf-8")
-        stamp = next(self._times)
-        os.utime(path, (stamp, stamp))
-
-    def _start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-        fixed = ["-p", _PLUGIN, "-q", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
-        environment = {**os.environ, "TIKTOKEN_CACHE_DIR": str(self.folder / ".cache/tiktoken"), **variables}
-        return subprocess.Popen(
-            [sys.executable, "-m", "pytest", *fixed, *arguments],
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+    def write(self, file: Path) -> None:
+        """For the process that does it."""
+        file.write_text(json.dumps(asdict(self)), "utf-8")
 
 
-def _watched(process: subprocess.Popen[str]) -> str:
-    """What a process wrote until it ended, or until it had been asleep for a minute and was ended."""
-    judged, wanted = time.monotonic(), 0.0
-    while True:
-        try:
-            output, _ = process.communicate(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            if (passed := time.monotonic() - judged) < _ASLEEP_SECONDS:
+class Trials:
+    """A plugin that tries mutants where pytest would run the tests."""
+
+    def __init__(self, root: Path, job: Job, finder: Finder) -> None:
+        self._root = root
+        self._job = job
+        self._finder = finder
+        self._verdicts = Verdicts(root, Path(job.verdicts))
+        self._items: dict[str, pytest.Item] = {}
+        self._pieces: dict[str, Piece] = {}
+        self._sound: set[str] = set()
+        self._failed: set[str] = set()
+        self._scratch = root / ".trial"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Omit what needs more than Python."""
+        items[:] = [item for item in items if NEEDS.isdisjoint(mark.name for mark in item.iter_markers())]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note what fails, in a process that runs tests."""
+        if report.failed:
+            self._failed.add(report.nodeid)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Try each mutant with the tests of one place after the other, the nearest first, until one fails."""
+        self._items = {item.nodeid: item for item in session.items}
+        self._finder.load_all()
+        imported = self._relative(self._finder.reached)
+        functions = Functions()
+        names = {mutant.name for mutant in self._job.mutants}
+        used = uses(self._root / self._job.package, self._root, names)
+        files = {file_of(test) for test in self._items}
+        places = {mutant.path: order(mutant.path, files) for mutant in self._job.mutants}
+        gc.collect()
+        gc.freeze()
+        for stage in range(max(map(len, places.values()), default=0)):
+            self._pieces.clear()
+            # What needs a pytest of its own comes last.
+            for _, place, _, _, mutant in sorted(
+                (mutant.suite < 0, places[mutant.path][stage], mutant.path, mutant.start, mutant)
+                for mutant in self._job.mutants
+                if stage < len(places[mutant.path])
+            ):
+                verdict = self._verdicts.known(mutant)
+                if verdict.by or place in verdict.tried:
+                    continue
+                at_import = mutant.suite < 0 or f"{mutant.path}:{mutant.suite}" in imported
+                trial = partial(self._try, mutant, functions, at_import=at_import)
+                started, by = _processor_seconds(), trial([self._verdicts.hint(mutant)])
+                if not by:
+                    pieces = self._reached(place, verdict)
+                    started = _processor_seconds()
+                    by = trial(chosen(mutant, pieces, used, imported=at_import))
+                took = _processor_seconds() - started
+                self._note(verdict, place, by)
+                shown = f"{mutant.path}:{mutant.line} {mutant.change}"
+                print(f"{'killed' if by else 'alive'} ({took:.1f} s, {by or place}) {shown}", flush=True)
+        return True
+
+    def _note(self, verdict: Verdict, place: str, by: str) -> None:
+        tried = verdict.tried if by else verdict.tried | {place: self._verdicts.digest(place)}
+        test = self._verdicts.digest(file_of(by)) if by else ""
+        self._verdicts.note(Verdict(verdict.key, verdict.source, by, test, tried))
+
+    def _relative(self, reached: set[str]) -> set[str]:
+        return {suite.removeprefix(f"{self._root}/") for suite in reached}
+
+    def _reached(self, place: str, verdict: Verdict) -> list[Piece]:
+        """What the tests of a place reach, found out anew where they or the mutant's module are others than before.
+
+        Without those of files that do not notice the mutant.
+        """
+        module, wanted = verdict.key.partition(" | ")[0], verdict.source
+        found = []
+        files = {file_of(test) for test in self._items}
+        for file in sorted(file for file in files if place in {file, folder_of(file)}):
+            if file in verdict.tried:
                 continue
-            before, wanted, judged = wanted, _wanted_seconds(process.pid), time.monotonic()
-            if wanted - before < _AWAKE_SHARE * passed:
-                os.killpg(process.pid, signal.SIGKILL)
-        else:
-            return output
+            kept = Path(self._job.pieces) / f"{file.replace('/', '-')}.json"
+            digest = self._verdicts.digest(file)
+            piece = self._pieces.get(file) or Piece.read(kept)
+            if piece is None or piece.digest != digest or piece.modules.get(module) != wanted:
+                self._map(file, kept)
+                piece = Piece.read(kept) or Piece(digest, {module: wanted}, {}, {})
+            self._pieces[file] = piece
+            found.append(piece)
+        return found
+
+    def _map(self, file: str, kept: Path) -> None:
+        """Run the tests of a file, each with what it reaches noted, and keep that."""
+        started = time.monotonic()
+        kept.unlink(missing_ok=True)
+        tests = [test for test in self._items if file_of(test) == file]
+        modules = (self._root / self._job.package).rglob("*.py")
+        digests = {
+            path: self._verdicts.digest(path)
+            for path in (each.relative_to(self._root).as_posix() for each in modules)
+        }
+
+        def run() -> int:
+            seconds: dict[str, float] = {}
+            suites: dict[str, list[str]] = defaultdict(list)
+            for number, test in enumerate(tests, 1):
+                if _processor_seconds() > _MAP_SECONDS:
+                    break
+                self._finder.reached.clear()
+                before = time.process_time()
+                if self._run([test], tests[number : number + 1]) == _PASSED:
+                    seconds[test] = round(time.process_time() - before, 3)
+                    for suite in self._relative(self._finder.reached):
+                        suites[suite].append(test)
+                self._failed.clear()
+            Piece(self._verdicts.digest(file), digests, seconds, suites).write(kept)
+            return _PASSED
+
+        status, failed = self._forked(run, 2 * _MAP_SECONDS)
+        note = "" if status == _PASSED else f", which ended with {status} {failed}"
+        print(f"mapped {file} in {time.monotonic() - started:.0f} s{note}", flush=True)
+
+    def _try(self, mutant: Mutant, functions: Functions, tests: Sequence[str], *, at_import: bool) -> str:
+        """The test that fails or hangs on the mutant, and passes alone without it; empty if none does."""
+        left = [test for test in tests if test in self._items]
+        while left:
+            failed = self._failing(mutant, functions, left, at_import=at_import)
+            if not failed or failed in self._sound:
+                return failed
+            if self._forked(partial(self._run, [failed]), 2 * _MAP_SECONDS)[0] == _PASSED:
+                self._sound.add(failed)
+                return failed
+            left.remove(failed)
+        return ""
+
+    def _failing(self, mutant: Mutant, functions: Functions, tests: Sequence[str], *, at_import: bool) -> str:
+        """The test that fails when a function has other code, or if that may not be all, when all is imported."""
+        path = self._root / mutant.path
+
+        def run() -> int:
+            return self._run(tests) if functions.patch(mutant, path) else _UNFIT
+
+        if mutant.suite >= 0:
+            status, test = self._forked(run, self._limit(tests))
+            if status not in {_PASSED, _UNFIT}:
+                return test
+            if status == _PASSED and not at_import:
+                return ""
+        with _changed(path, mutant):
+            self._scratch.write_text("", "utf-8")
+            self._scratch.with_suffix(".tests").write_text("\0".join(tests), "utf-8")
+            command = [sys.executable, "-m", "scripts.mutation.trial", "--tests"]
+            status, _ = self._forked(lambda: os.execv(command[0], command), 2 * self._limit(tests))  # noqa: S606 - no shell
+        survived = status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
+        return "" if survived else self._scratch.read_text("utf-8") or tests[0]
+
+    def _limit(self, tests: Sequence[str]) -> int:
+        """How many seconds of processor time their trial may take."""
+        pieces = (self._pieces.get(file_of(test)) for test in tests)
+        took = (piece.seconds.get(test) if piece else None for piece, test in zip(pieces, tests, strict=True))
+        known = sum(MAX_SECONDS if each is None else each for each in took)
+        return int(_START_SECONDS + _PATIENCE * known)
+
+    def _run(self, tests: Sequence[str], following: Sequence[str] = ()) -> int:
+        """Run these until one fails, and note which of them runs for whoever finds that it did not end."""
+        items = [self._items[test] for test in (*tests, *following)]
+        for test, item, after in zip(tests, items, [*items[1:], None], strict=False):
+            self._scratch.write_text(test, "utf-8")
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            if self._failed:
+                return _FAILED
+        return _PASSED
+
+    def _forked(self, run: Callable[[], int], seconds: int) -> tuple[int, str]:
+        """Call it in a process of its own, and return how that ended and the test that it ran last."""
+        self._scratch.write_text("", "utf-8")
+        if (pid := os.fork()) == 0:
+            status = _BROKEN
+            try:
+                os.setsid()
+                resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+                resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+                nothing = os.open(os.devnull, os.O_RDWR)
+                for stream in range(3):
+                    os.dup2(nothing, stream)
+                status = run()
+            except BaseException:  # noqa: BLE001 - the last one: this process must not go on
+                self._scratch.write_text(traceback.format_exc(), "utf-8")
+            finally:
+                os._exit(status)
+        return watched(pid), self._scratch.read_text("utf-8")
 
 
-def _wanted_seconds(pid: int) -> float:
-    """How long the threads of a process ran or waited for a processor."""
-    stats = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(sum(map(int, stat.read_text().split()[:2])) for stat in stats) / 1e9
+class Chosen:
+    """A plugin that runs these tests alone, in this order, and notes which of them runs."""
+
+    def __init__(self, tests: list[str], scratch: Path) -> None:
+        """Each test's number says when it runs."""
+        self._numbers = {test: number for number, test in enumerate(tests)}
+        self._scratch = scratch
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Omit all others."""
+        kept = [item for item in items if item.nodeid in self._numbers]
+        items[:] = sorted(kept, key=lambda item: self._numbers[item.nodeid])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """For whoever finds that it failed or did not end."""
+        self._scratch.write_text(nodeid, "utf-8")
+
+
+_stamps = itertools.count(1_000_000_000)
+
+
+@contextmanager
+def _changed(path: Path, mutant: Mutant) -> Iterator[None]:
+    """Write a mutant, with a time that no earlier source had, so that no stale bytecode is run."""
+    source, written = path.read_text("utf-8"), path.stat().st_mtime
+    try:
+        path.write_text(mutant.applied(source), "utf-8")
+        os.utime(path, (written, next(_stamps)))
+        yield
+    finally:
+        path.write_text(source, "utf-8")
+        os.utime(path, (written, written))
+
+
+def watched(pid: int) -> int:
+    """The exit of a process when it ended, or had been asleep for a minute and was ended with all that it started."""
+    judged, wanted, pause = time.monotonic(), 0.0, 0.005
+    while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0:
+        time.sleep(pause)
+        pause = min(0.1, pause * 1.2)
+        if (passed := time.monotonic() - judged) >= _ASLEEP_SECONDS:
+            before, wanted, judged = wanted, _wanted_seconds(pid), time.monotonic()
+            if abs(wanted - before) < _AWAKE_SHARE * passed:
+                os.killpg(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(ended[1])
+
+
+def _processor_seconds() -> float:
+    """What this process and those that it ended took."""
+    return sum(os.times()[:4])
+
+
+def _wanted_seconds(group: int) -> float:
+    """How long the threads of a group of processes ran or waited for a processor."""
+    total = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if os.getpgid(int(process.name)) == group:
+                stats = [stat.read_text().split() for stat in process.glob("task/*/schedstat")]
+                total += sum(int(ran) + int(waited) for ran, waited, _ in stats)
+    return total / 1e9
+
+
+def main(arguments: list[str]) -> int:
+    """Do the job of a file in the tree that stands here, or run the tests that the file beside it names."""
+    root = Path.cwd()
+    scratch = root / ".trial"
+    if arguments == ["--tests"]:
+        tests = scratch.with_suffix(".tests").read_text("utf-8").split("\0")
+        files = sorted({file_of(test) for test in tests})
+        return int(pytest.main([*_ARGUMENTS, "-x", *files], [Chosen(tests, scratch)]))
+    job = Job.read(Path(arguments[0]))
+    finder = Finder(job.package)
+    sys.meta_path.insert(0, finder)
+    omitted = [f"--ignore={folder}" for folder in OMITTED]
+    words = [*_ARGUMENTS, *omitted, "-s", f"--basetemp={root / '.temp'}"]
+    return int(pytest.main(words, [Trials(root, job, finder)]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -346,7 +346,8 @@ class Draft:
             .get("response", body or {})
             .get("error", {"code": "server_error", "message": message})
         )
-        self.plan.cut = Break("failed", 0, error["code"], error["message"], error_type="unmapped")
+        code = error.get("code", error.get("type"))
+        self.plan.cut = Break("failed", 0, code, error["message"], error_type="unmapped")
 
     def _do_refuse(self, path: str, values: str = "") -> None:
         given: Any = self.request.body

@@ -104,6 +104,7 @@ class DeliveredResponse(StreamingResponse):
         """The event; how far the answer has come is noted, and of the last one its bill and its output."""
         if "delta" in event:
             self._begun += event["delta"]
+            self._record.written += event["delta"] if event["type"] == "response.output_text.delta" else ""
         elif event.get("type") == "response.output_item.done":
             self._finished.add(event["item"].get("id", ""))
             self._begun = ""

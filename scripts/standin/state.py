@@ -46,8 +46,9 @@ class RecordedRequest:
 
     ``usage`` and ``output`` are those of the terminal event, ``billed`` is what was used in the end, and charged,
     whether or not the client has read it, ``disconnected`` says that the client left before the end,
-    ``finished`` that the last byte was handed over, ``is_summary`` that it asks for a summary. The times are seconds
-    on the stand-in's clock, and ``held`` the dollars that the answer may cost at most.
+    ``finished`` that the last byte was handed over, ``is_summary`` that it asks for a summary, ``written`` is what a
+    stream has sent of the answer's text. The times are seconds on the stand-in's clock, and ``held`` the dollars that
+    the answer may cost at most.
     """
 
     method: str
@@ -62,6 +63,7 @@ class RecordedRequest:
     usage: dict[str, Any] | None = None
     billed: dict[str, Any] | None = None
     output: list[dict[str, Any]] = field(default_factory=list)
+    written: str = ""
     warnings: list[str] = field(default_factory=list)
     error: str = ""
     held: Decimal = Decimal(0)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.openrouter.request import cache_key
 from open_webui_openrouter_pipe.ports import Failed, Notice
 from open_webui_openrouter_pipe.settings import has_proxy
-from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
+from open_webui_openrouter_pipe.store.tokens import StoredCalibrations
 from tests.app.chat import MODEL, Broken, NewChat, app_on, audit_of, without_catalogue
 from tests.support.waiting import eventually
 
@@ -53,7 +53,7 @@ async def test_a_user_sets_no_parameter_that_the_administrator_does_not_allow(
         await new_chat(**valves, role="admin").ask("four", **wanted)
     names = {"provider", "models", "service_tier"}
     bodies = [{name: each.body[name] for name in names & set(each.body)} for each in standin.responses]
-    line = "Not sent, since only administrators may set it: models, provider."
+    line = "Without effect, since only administrators may set it: models, provider."
     permitted = {"provider": {"zdr": True}, "models": ["openai/gpt-4o"], "service_tier": "flex"}
     as_admin = {name: wanted[name] for name in names}
     assert bodies == [permitted, permitted, {"provider": {"zdr": True}}, as_admin]

@@ -95,7 +95,7 @@ async def test_that_a_model_reads_no_images_is_said_once(new_chat: NewChat) -> N
         for text in ("one", "two"):
             chat.messages += [shown, {"role": "assistant", "content": "!"}]
             answers.append(await chat.ask(text))
-    line = "Images not sent: 1. This model does not read images."
+    line = "Attachments not sent: 1 (this model does not read images)."
     assert [(answer.error, answer.notices) for answer in answers] == [(None, (line,)), (None, ())] * 2
 
 

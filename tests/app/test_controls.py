@@ -117,7 +117,10 @@ async def test_no_provider_left_is_said_before_anything_is_sent(new_chat: NewCha
     assert (answer.error, standin.responses) == (notice("no_provider_left"), [])
     valves = UserValves(ZDR=True, WEB_SEARCH="auto")
     answer = await new_chat(user=valves, model="deepseek/deepseek-v3.2").ask("Hello")
-    assert ("provider" in (answer.error or ""), answer.notices) == (True, (notice("search_keeps_data"),))
+    assert ("provider" in (answer.error or ""), answer.notices) == (
+        True,
+        (notice("tools_keep_data", names=(notice("switch_web_search"),)),),
+    )
     assert "tools" not in sent(standin)
     assert [each.status for each in standin.responses] == [404]
 

@@ -84,4 +84,7 @@ async def test_an_error_is_in_the_language_and_its_log_in_english(
     assert lost.startswith("OpenRouter kennt dieses Modell nicht. Bitte wählen Sie ein anderes. (Referenz ")
     assert "OpenRouter does not know this model" in caplog.text
     assert lost[-7:-1] in caplog.text
-    assert (unreadable["message"], counts) == ("Esta petición no tiene mensajes legibles.", [4, 3, 0])
+    assert (unreadable["message"], counts) == (
+        "Esta petición no nombra ningún modelo o no tiene mensajes.",
+        [4, 3, 0],
+    )

@@ -125,7 +125,7 @@ async def test_a_message_is_spoken(
 async def test_what_is_not_read_is_not_spoken(new_chat: NewChat) -> None:
     """A picture beside the text: the user is told, and hears the text alone."""
     answer = await new_chat(model=SPEAKER).ask(shown_with("Say it"))
-    assert answer.notices[0] == "Images not sent: 1. This model does not read images."
+    assert answer.notices[0] == "Attachments not sent: 1 (this model does not read images)."
     assert [body["input"] for body in posted(new_chat.standin)] == ["Say it"]
 
 

@@ -99,7 +99,7 @@ async def test_only_what_is_allowed_is_offered(pipe: Pipe, standin: StandIn) -> 
     switch_on(page, *TOOLS)
     (line,) = (await page.ask("Hello")).notices
     refused = [notice(f"switch_{name}") for name in TOOLS if name != "datetime"]
-    assert line == notice("user_limits_not_followed", names=refused)
+    assert line == notice("parameters_omitted", names=refused)
     assert offered(standin) == ["datetime"]
     allow(pipe)
     await page.ask("Hello")

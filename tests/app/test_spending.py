@@ -458,7 +458,7 @@ async def test_an_expensive_message_is_asked_about(user: User, standin: StandIn)
     title, text = yes.call_args.args
     assert re.fullmatch(r"Send this for about \$0\.00[67]\d?\?", title)
     assert re.match(
-        r"The model reads about [34],\d\d0 tokens for this message, none of them from the provider's", text
+        r"The model reads about [34],\d\d0 tokens for this message, 0 of them from the provider's", text
     )
     await user.lines("cheap by now", ask=yes, **ASKING)
     user.begin("chat-2")
@@ -682,7 +682,7 @@ async def test_who_leaves_when_the_wait_is_over_holds_nothing(
     rows(CASES, "seconds after noon | a time zone => what the beginning of December is called"),
 )
 def test_times_are_those_of_the_user(later_seconds: float, zone: str, text: str) -> None:
-    """A day that is neither today nor tomorrow is named; an unknown zone is UTC, marked."""
+    """A day that is not today is named; an unknown zone is UTC, marked."""
     assert time_text(datetime(2026, 12, 1, tzinfo=UTC), NOON + later_seconds, zone) == text
 
 

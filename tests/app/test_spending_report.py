@@ -103,7 +103,7 @@ async def test_an_administrator_sees_what_all_have_spent(app: App, standin: Stan
     """By user, group, model and day, with limits that are near; nothing is sent, and nothing counted."""
     text, (page,) = await asked(chat_of(app, standin, "root", SPENDING_LIMITS=LIMITS))
     assert "Spending of all users, 2026-10-30 to 2026-11-28" in text
-    assert text.startswith(f"{ANSWER_MARK}\\$4.75 for 6 requests.\n\n<details>\n")
+    assert text.startswith(f"{ANSWER_MARK}\\$4.75 (requests: 6).\n\n<details>\n")
     assert "40% of what the models read came from a cache; that saved \\$2.25." in text
     assert table_rows(text, "Limits") == [
         "Ada *L* | $3.50 | $4.00 a day | 87.5%",
@@ -111,31 +111,31 @@ async def test_an_administrator_sees_what_all_have_spent(app: App, standin: Stan
         "The spending limit of the group Students | $0 | $50.00 a month | 0.0%",
     ]
     ada, gone = "$4.50 | 4 | 2,060 | 39.6% | $1.50", "$0.25 | 2 | 1,030 | 39.6% | $0.75"
-    assert table_rows(text, "By user") == [f"Ada *L* | {ada}", f"deleted users | {gone}"]
-    assert table_rows(text, "By group") == [f"Students | {ada}", f"in no group | {gone}"]
-    assert table_rows(text, "By model") == [
+    assert table_rows(text, "User") == [f"Ada *L* | {ada}", f"deleted users | {gone}"]
+    assert table_rows(text, "Group") == [f"Students | {ada}", f"in no group | {gone}"]
+    assert table_rows(text, "Model") == [
         "a/m | $4.75 | 3 | 3,060 | 40.0% | $2.25",
         "b/m | $0 | 3 | 30 | 0.0% | $0",
     ]
-    assert [row[:18] for row in table_rows(text, "By day")] == ["2026-11-28 | $3.75", "2026-11-27 | $1.00"]
+    assert [row[:18] for row in table_rows(text, "Day")] == ["2026-11-28 | $3.75", "2026-11-27 | $1.00"]
     assert "Ada *L*" in page
     assert standin.responses == []
     await app.worker.own.ledger.idle()
-    assert "for 6 requests" in (await asked(chat_of(app, standin, "root")))[0]
+    assert "(requests: 6)" in (await asked(chat_of(app, standin, "root")))[0]
 
 
 async def test_a_user_sees_their_own_alone(app: App, standin: StandIn) -> None:
     """Days, models, and what is left of limits, whoever else has spent."""
     text, (page,) = await asked(chat_of(app, standin, "ada", SPENDING_LIMITS=LIMITS))
     assert "Your spending, 2026-10-30" in text
-    assert "\\$4.50 for 4 requests." in text
+    assert "\\$4.50 (requests: 4)." in text
     assert [each.rpartition(" | ")[0] for each in table_rows(text, "Limits")] == [
         "Your spending limit | $3.50 | $4.00 a day",
         "Your spending limit | $4.50 | $90.00 a month",
         "The spending limit of all users | $4.75 | $500.00 a month",
         "The spending limit of the group Students | $0 | $50.00 a month",
     ]
-    assert "**By user**" not in text
+    assert "**User**" not in text
     assert "gone" not in page
     assert "day,model,requests" in page
     assert "Nothing was spent." in (await asked(chat_of(app, standin, "idle")))[0]
@@ -149,10 +149,10 @@ async def test_a_user_sees_their_own_alone(app: App, standin: StandIn) -> None:
 @pytest.mark.parametrize(
     ("command", "period", "spent"),
     [
-        ("/spending 1", "2026-11-28 to 2026-11-28", "$3.75 for 4"),
-        ("/spending 366", "2025-11-28 to 2026-11-28", "$12.75 for 8"),
-        ("/spending 2026-11", "2026-11-01 to 2026-11-28", "$4.75 for 6"),
-        ("/Spending 2026-10", "2026-10-01 to 2026-10-31", "$8.00 for 2"),
+        ("/spending 1", "2026-11-28 to 2026-11-28", "$3.75 (requests: 4)"),
+        ("/spending 366", "2025-11-28 to 2026-11-28", "$12.75 (requests: 8)"),
+        ("/spending 2026-11", "2026-11-01 to 2026-11-28", "$4.75 (requests: 6)"),
+        ("/Spending 2026-10", "2026-10-01 to 2026-10-31", "$8.00 (requests: 2)"),
         ("/spending 2026-02", "2026-02-01 to 2026-02-28", "Nothing was spent."),
     ],
 )
@@ -176,7 +176,7 @@ async def test_days_and_limits_are_those_of_the_time_zone(app: App, standin: Sta
     ):
         text, _ = await asked(chat_of(app, standin, "ada", SPENDING_LIMITS="user: 9/day", TIME_ZONE=zone))
         assert f"time zone {zone if zone != 'Atlantis' else 'UTC'}" in text
-        days = [row.split(" | ")[:2] for row in table_rows(text, "By day")]
+        days = [row.split(" | ")[:2] for row in table_rows(text, "Day")]
         assert days == [[today, "$3.50"], [str(date.fromisoformat(today) - timedelta(days=1)), "$1.00"]]
         assert table_rows(text, "Limits")[0].startswith(f"Your spending limit | {of_limit}")
 

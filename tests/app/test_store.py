@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-UNAVAILABLE = "Stored items not reloaded: 1. The database is unavailable."
+UNAVAILABLE = "Stored items not reloaded: 1 (the database is unavailable)."
 KEPT = 1
 """What an answer of the stand-in leaves in the store: its reasoning."""
 UNSAVED = "Parts of this answer were not saved; later turns lack its reasoning."

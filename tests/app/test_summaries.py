@@ -41,7 +41,7 @@ LIMIT_TOKENS = 11_469
 TURNS = 60
 """Of the default size they exceed a small window."""
 OTHER = {"SUMMARY_MODEL": "openai/gpt-4.1-mini"}
-OMITTED = re.compile(r"\d+ of \d+ earlier turns were left out: about [\d,]+ tokens\.")
+OMITTED = re.compile(r"Earlier turns left out: \d+ of \d+, about [\d,]+ tokens\.")
 SUMMARIZED_TURNS = 10
 
 

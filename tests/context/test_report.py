@@ -8,11 +8,14 @@ from dataclasses import replace
 import pytest
 
 from open_webui_openrouter_pipe.context.report import (
+    ChatCost,
     ChatRecord,
     ContextReport,
     context_text,
+    cost_text,
     report_context,
 )
+from open_webui_openrouter_pipe.money.audit import ChatSpending
 from tests.planning.language import Case
 from tests.support.context_reports import SMALL
 
@@ -90,3 +93,9 @@ def test_tools_that_are_left_out_are_not_counted() -> None:
     found = report("12 turns builtin 6000 chosen 200 window=16384")
     assert found.builtin_tokens == 0
     assert "Built-in tools left out for want of room: 1, about 6,001 tokens." in context_text(found)
+
+
+def test_what_a_chat_has_cost_ends_with_what_the_next_message_will() -> None:
+    """Where that is known."""
+    texts = [cost_text(ChatCost(ChatSpending(), next_message=line)) for line in ("About $0.02.", "")]
+    assert [text.rpartition("\n\n- ")[2] for text in texts] == ["About $0.02.", texts[1]]

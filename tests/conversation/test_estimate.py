@@ -61,6 +61,28 @@ def test_no_language_is_underestimated(text: str) -> None:
     assert -0.20 <= error(text) <= 0.20
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("\u0710", "\u072f"),  # Syriac
+        ("\u0780", "\u07a5"),  # Thaana
+        ("\u07ca", "\u07e7"),  # N'Ko
+        ("\u0e81", "\u0ea3"),  # Lao
+        ("\u1100", "\u11ff"),  # Hangul Jamo
+        ("\u1200", "\u1248"),  # Ethiopic
+        ("\u13a0", "\u13f5"),  # Cherokee
+        ("\u1820", "\u1842"),  # Mongolian
+        ("\u2801", "\u28ff"),  # Braille
+        ("\ua000", "\ua48c"),  # Yi
+        ("\U00010330", "\U00010340"),  # Gothic
+        ("\U00020000", "\U00020100"),  # the rarest Han
+    ],
+)
+def test_a_script_that_no_sentence_has_is_counted_by_its_characters(first: str, last: str) -> None:
+    """Its letters one after the other are at most an eighth under, a fifth over."""
+    assert -0.125 <= error("".join(map(chr, range(ord(first), ord(last) + 1)))) <= 0.20
+
+
 @pytest.mark.parametrize("text", [*UNSEEN.values(), *sample_texts().values()], ids=[*UNSEEN, *KINDS])
 def test_the_estimate_is_at_least_as_safe_as_a_ratio_of_characters(text: str) -> None:
     """Never more than 5 % and 3 tokens below one for each 3.2 characters, unless the vocabulary needs fewer, too."""

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation import media
-from open_webui_openrouter_pipe.conversation.media import count_pdf_pages, image_size
+from open_webui_openrouter_pipe.conversation.media import count_pdf_pages, holds_pdf, image_size
 
 pictures, pypdf = pytest.importorskip("PIL.Image"), pytest.importorskip("pypdf")
 
@@ -43,6 +43,16 @@ WEBP = WEBP_HEAD + b"VP8X" + bytes(8) + (639).to_bytes(3, "little") + (479).to_b
 def url(data: bytes, kind: str = "image/png") -> str:
     """A data URL of the bytes."""
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+@pytest.mark.parametrize("place", ["content", "output"])
+def test_a_pdf_is_found_wherever_it_stands(place: str) -> None:
+    """In a message, or in what a tool returned; other files are none."""
+    found = []
+    for kind in ("application/pdf", "text/plain"):
+        item: Any = {"type": "message", place: [{"type": "input_file", "file_data": url(b"%PDF", kind)}]}
+        found.append(holds_pdf([item]))
+    assert found == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -176,14 +186,33 @@ def test_pdfs_of_real_programs_are_counted() -> None:
     assert count_pdf_pages(pdf(1, fileobj=by_pillow, incremental=True)) == 24
 
 
-def test_an_encrypted_pdf_has_no_known_number() -> None:
-    """Whoever can open it without a password can also count it."""
-    for password, pages in (("secret", None), ("", 1)):
+def in_stream(objects: bytes) -> bytes:
+    """A PDF with these objects in a stream (ISO 32000-1, 7.5.7)."""
+    packed = zlib.compress(objects)
+    about = b"<</Type/ObjStm/N 1/First 4/Filter/FlateDecode/Length %d>>" % len(packed)
+    return b"%PDF-1.5\n1 0 obj\n" + about + b"\nstream\r\n" + packed + b"\nendstream\nendobj\n%%EOF\n"
+
+
+def test_the_page_tree_may_be_in_a_stream() -> None:
+    """Where most newer programs put it; what is in its root besides makes no difference."""
+    root = b"<</Type /Pages/Resources<</Font<61>>>/Count 7 /MediaBox[0 0 9 9]/Kids[2 0 R]>>"
+    assert count_pdf_pages(in_stream(b"2 0 " + root)) == 7
+    assert count_pdf_pages(in_stream(b"2 0 " + root.replace(b"7", b"8")) + in_stream(b"2 0 " + root)) == 8
+
+
+def test_an_encrypted_pdf_may_be_counted() -> None:
+    """Its texts are encrypted, and its page tree where that is in a stream."""
+    for password, pages in (("secret", 1), ("", 1)):
         writer, file = pypdf.PdfWriter(), io.BytesIO()
         writer.add_blank_page(9, 9)
         writer.encrypt(password, "owner", algorithm="RC4-128")
         writer.write(file)
-        assert count_pdf_pages(file.getvalue()) in {pages, 1}
+        assert count_pdf_pages(file.getvalue()) == pages
+
+
+def test_of_a_pdf_that_was_cut_off_the_pages_are_known() -> None:
+    """As far as its page tree is there."""
+    assert count_pdf_pages(pdf(5)[:-60]) == 5
 
 
 def bomb() -> bytes:
@@ -208,13 +237,15 @@ def bomb() -> bytes:
         claiming(b"(7)"),
         claiming(b"4 0 R"),
         claiming(b"9 0 R"),
-        pdf(5)[:-60],
+        claiming(b"<</A" * 40 + b">>" * 40),
+        in_stream(b"<</A" * 40 + b">>" * 40),
+        in_stream(bytes(10**8) + b"<</Type/Pages/Count 7>>"),
         b"%PDF-1.4\ntrailer\n<</Root 1 0 R/Prev 9>>\nstartxref\n9\n%%EOF\n",
         b"%PDF-1.4\nxref\n0 1\ntrailer\n<</Root 1 0 R/Prev 9>>\nstartxref\n9\n%%EOF\n",
         b"%PDF-1.4\n" + b"[" * 100_000 + b"\nstartxref\n9\n%%EOF\n",
         bomb(),
     ],
-    ids=range(16),
+    ids=range(18),
 )
 def test_a_hostile_pdf_has_no_known_number_of_pages(data: bytes) -> None:
     """It neither raises, nor costs more than any window; and it is read in no time."""
@@ -236,10 +267,9 @@ def test_a_damaged_image_has_a_size_or_none(data: bytes, offset: int, damage: by
     assert size is None or 0 < min(size) <= max(size) <= media.MAX_SIDE_PIXELS
 
 
-def test_without_the_libraries_files_are_ordinary_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package does not depend on them."""
-    for name in ("PIL", "PIL.Image", "pypdf"):
+def test_without_the_library_pictures_are_ordinary_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package does not depend on it."""
+    for name in ("PIL", "PIL.Image"):
         monkeypatch.setitem(sys.modules, name, None)
     assert image_size(url(PNG)) is None
     assert media.image_tokens(url(PNG), "auto", "anthropic") == 1399
-    assert media.pdf_tokens(url(pdf(3), "application/pdf"), "google") == 258

@@ -74,6 +74,11 @@ def test_media_are_counted_by_their_rule() -> None:
     assert tokenizer.asked == ["look", "hello"]
 
 
+def test_counts_are_added_kind_by_kind() -> None:
+    """Each kind is billed by a rule of its own."""
+    assert TokenCounts(1, 2, 3).plus(TokenCounts(10, 20, 30)) == TokenCounts(11, 22, 33)
+
+
 def test_tools_are_counted() -> None:
     """Each definition by its JSON."""
     tool = {"type": "function", "name": "f", "parameters": {}}

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.creation.images import image_cost, image_request, read_drawn
-from open_webui_openrouter_pipe.creation.speech import PieceRequest, playable, speech_attempts
-from open_webui_openrouter_pipe.creation.transcription import (
+from open_webui_openrouter_pipe.creation.message import PieceRequest
+from open_webui_openrouter_pipe.creation.speech import (
+    playable,
+    speech_attempts,
     transcript_attempts,
     transcript_cost,
     written,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,7 +25,7 @@ STATUS_LINES = [
     notice("lacking_shortened", count=6, of=9, tokens=5_800),
     notice("lacking_facts", count=3, tokens=12_000),
     notice("lacking_clipped", count=4),
-    notice("attachments_unread_image", count=1),
+    notice("attachments_not_sent", count=1, reason=notice("attachment_no_image")),
     notice(
         "document_as_excerpts",
         name="minutes.docx",
@@ -32,13 +33,13 @@ STATUS_LINES = [
     ),
     notice("images_omitted", count=2),
     notice("answer_at_output_limit"),
-    notice("artifacts_missing", count=2, details=notice("artifacts_not_found", count=2)),
+    notice("artifacts_missing", count=2, details=notice("artifact_missing", count=2)),
     notice(
         "limit_near",
         whose=notice("limit_of_user"),
         amount="$2.00",
         period=notice("period_day"),
-        when=notice("tomorrow_at", clock="00:00"),
+        when=notice("on_day_at", day=date(2026, 11, 29), clock="00:00"),
     ),
 ]
 """What docs/user-guide.md explains."""

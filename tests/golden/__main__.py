@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tests.golden import cases, seals
+from tests.golden import cases, releases, seals
 from tests.golden.groups import GROUPS
 
 
@@ -15,7 +15,13 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, metavar="DIR", help="write whole texts there, and no digests")
     parser.add_argument("--rows", action="store_true", help="seal the stored rows anew before")
     parser.add_argument("groups", nargs="*", help="the groups to make; all where none is named")
+    parser.add_argument(
+        "--release", action="store_true", help="write what this version stores, and nothing else"
+    )
     options = parser.parse_args()
+    if options.release:
+        releases.write()
+        return
     if options.rows:
         seals.seal_rows()
     for group in GROUPS:

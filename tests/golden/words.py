@@ -48,9 +48,8 @@ def texts() -> Texts:
 def _lines(language: Any, names: tuple[str, ...]) -> str:
     english, found = LANGUAGES["en"].lines, list[str]()
     for name in names:
-        for count in (1, 2) if f"{name}.one" in english else (2,):
-            line = notice(name, **{**_values(english[name]), "count": count})
-            found.append(f"{name} = {in_language(line, language)}")
+        line = notice(name, **{**_values(english[name]), "count": 2})
+        found.append(f"{name} = {in_language(line, language)}")
     return "\n".join(found)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.history.folded import unfold_output
@@ -45,7 +45,26 @@ def host_unfolds() -> Callable[[list[Any]], list[dict[str, Any]]]:
     future = ast.parse("from __future__ import annotations").body
     exec(compile(ast.Module([*future, *wanted], []), str(path), "exec"), names)
     convert = names["convert_output_to_messages"]
-    return lambda output: convert(output, raw=True, flatten_tool_images=True)
+    ignores_order = "get_paired_tool_call_ids" not in names  # before 0.12
+
+    def unfold(output: list[Any]) -> list[dict[str, Any]]:
+        if ignores_order and not calls_come_first(output):
+            reject()
+        messages: list[dict[str, Any]] = convert(output, raw=True, flatten_tool_images=True)
+        return messages
+
+    return unfold
+
+
+def calls_come_first(output: list[Any]) -> bool:
+    """Whether no result stands before its call, as in all answers that a host has written."""
+    called: set[str] = set()
+    for item in output:
+        if item["type"] == "function_call":
+            called.add(item["call_id"])
+        elif item["type"] == "function_call_output" and item["call_id"] not in called:
+            return False
+    return True
 
 
 def message(*texts: str) -> dict[str, Any]:

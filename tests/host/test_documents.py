@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from copy import deepcopy
 from dataclasses import replace
+from inspect import iscoroutinefunction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 
 import pytest
 import sqlalchemy as sa
@@ -120,13 +123,19 @@ async def sent_body(message_id: str) -> list[Message]:
         Chats=Chats,
         get_message_list=misc.get_message_list,
     )
-    add = host_source("utils/middleware", "add_file_context")
     messages = await load.load_messages_from_db("documents", message_id) or []
+    branch, stored = deepcopy(messages), AsyncMock(return_value=SimpleNamespace(chat={}))
+    given: dict[str, Any] = {"is_saved_chat_id": bool, "get_message_list": lambda *_: branch}
+    given["Chats"] = SimpleNamespace(get_chat_by_id_and_user_id=stored)
+    add = host_source("utils/middleware", "add_file_context", **given).add_file_context
     for message in messages:
         urls = [file.get("url", "") for file in message.get("files", ())]
         if images := [{"type": "image_url", "image_url": {"url": url}} for url in urls if url[:5] == "data:"]:
             message["content"] = [{"type": "text", "text": message["content"]}, *images]
-    add.add_file_context(messages)
+    if iscoroutinefunction(add):  # before 0.12 it took the files of the chat's branch
+        await add(messages, "documents", SimpleNamespace(id="ada"))
+    else:
+        add(messages)
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
 

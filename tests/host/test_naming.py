@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.host.naming import name_chat
+from open_webui_openrouter_pipe.host.wording import name_chat
 from tests.host.tables import write_chat
 
 CASES = {

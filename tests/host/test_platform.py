@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
-from redis import Redis
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.host.lookups import group_names, groups_of, people
@@ -30,12 +29,11 @@ from open_webui_openrouter_pipe.host.platform import (
 from open_webui_openrouter_pipe.settings import bound_key, read_settings
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.valves import UserValves, Valves
-from scripts.harness.servers import RedisServer, unused_port
+from scripts.harness.servers import RedisNodes, RedisServer
 from tests.host.tables import PEOPLE
 from tests.store.contract import row
 from tests.store.fakes import MemoryRows
 from tests.support.inside import inside_open_webui
-from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -273,19 +271,6 @@ class Sentinel(RedisServer):
         return [program, str(configuration), "--sentinel", *words[:-4]]
 
 
-class ClusterNode(RedisServer):
-    """A cluster of one node that holds all slots."""
-
-    def command(self) -> list[str]:
-        return [*super().command(), "--cluster-enabled", "yes", "--cluster-port", str(unused_port())]
-
-    def start(self) -> None:
-        super().start()
-        with Redis(port=self._port) as client:
-            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-            wait_until(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
-
-
 @pytest.mark.live
 @pytest.mark.servers
 def test_redis_of_each_kind_serves_the_store(tmp_path: Path, redis_server: RedisServer) -> None:
@@ -295,7 +280,7 @@ def test_redis_of_each_kind_serves_the_store(tmp_path: Path, redis_server: Redis
         folder.mkdir()
     with ExitStack() as running:
         Sentinel.watched_port = redis_server._port
-        sentinel, node = Sentinel(folders[0]), ClusterNode(folders[1])
+        sentinel, node = Sentinel(folders[0]), RedisNodes(folders[1])
         running.callback(sentinel.stop)
         running.callback(node.stop)
         behind = {"REDIS_SENTINEL_HOSTS": "127.0.0.1", "REDIS_SENTINEL_PORT": str(sentinel._port)}

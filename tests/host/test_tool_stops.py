@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.host.tool_stops import watch_tools
+from open_webui_openrouter_pipe.host.tool_runs import watch_tools
 
 pytestmark = pytest.mark.anyio
 

@@ -159,7 +159,11 @@ def test_a_stop_of_tagged_code_adds_its_line_at_the_end() -> None:
 )
 def test_the_host_has_the_same_items(writer: str, outputs: Events) -> None:
     """By its own reducer; of code between tags it gets only what is new, and a call that has no end goes at the end."""
-    response = host_source("utils/response", "handle_responses_streaming_event", "deep_merge")
+    names = ("handle_responses_streaming_event", "deep_merge")
+    try:
+        response = host_source("utils/response", *names)
+    except KeyError:  # before 0.12
+        response = host_source("utils/middleware", *names)
     before: Events = [{"type": "open_webui:code_interpreter", "id": "run"}] if writer == "tagged" else []
     reduced, last = before, dict[str, Any]()
     for event in WRITERS[writer](made(outputs)):

@@ -74,18 +74,4 @@ def copy_of(account: Account, chat: Sent, way: str = "clone") -> Sent:
 
 def repeat(account: Account, sent: Sent, model: str, *, message_id: str, **fields: Any) -> Json:
     """Have an answered question answered once more, as Regenerate and Continue do; gives the stored answer."""
-    messages = account.chat(sent.chat_id)["history"]["messages"]
-    question = messages[messages[sent.message_id]["parentId"]]
-    body = {
-        "stream": True,
-        "model": model,
-        "chat_id": sent.chat_id,
-        "session_id": f"no-tab-{uuid.uuid4()}",
-        "id": message_id,
-        "message_ids": [{"model_id": model, "message_id": message_id, "modelIdx": 0}],
-        "parent_id": question["parentId"],
-        "user_message": question,
-        **fields,
-    }
-    account.api.post("/api/chat/completions", body)
-    return account.wait(Sent(sent.chat_id, message_id))
+    return account.wait(account.send_again(sent, model, message_id=message_id, **fields))

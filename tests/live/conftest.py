@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import TOOL, WEATHER, Account, OpenWebUI
 from scripts.standin import StandIn
 from tests.live.models import Valves
-from tests.support.browser import Browser
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
 from tests.live.models import Json
 
-OF_TOOLS = "Built-in tools: about "
+OF_TOOLS = "Open WebUI's built-in tools take about "
 """Begins what administrators read once in each chat."""
 MARKS_OF_CACHE = {"cache_control", "prompt_cache_breakpoint"}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import Account, OpenWebUI
 from scripts.launch.api import ApiError
 from scripts.standin import StandIn
@@ -19,7 +20,6 @@ from tests.live.chats import talk
 from tests.live.items import answers, statuses
 from tests.live.models import SCRIPTED, Json, Valves
 from tests.media.test_kinds import recording
-from tests.support.browser import Browser
 from tests.support.files import data_url
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("admin")]
@@ -110,7 +110,7 @@ def test_what_a_model_does_not_read_is_named(admin: Account, standin: StandIn) -
     ]
     assert json.dumps(one.body["input"][0]) == json.dumps(two.body["input"][0])
     assert one.body["plugins"] == [{"id": "file-parser", "pdf": {"engine": "cloudflare-ai"}}]
-    lines = [f"Images not sent: 1. {NO_IMAGES.capitalize()}.", f"talk.wav was not sent: {NO_WAV}."]
+    lines = [f"Attachments not sent: 1 ({NO_IMAGES}).", f"talk.wav was not sent: {NO_WAV}."]
     assert said == [lines, [], lines]
 
 
@@ -128,7 +128,7 @@ def test_a_document_that_the_model_does_not_read_stays_with_the_host(
     no_pdf = "this model does not read PDFs"
     lines = [
         f"report.pdf reaches this model in excerpts by Open WebUI: {no_pdf}.",
-        f"Images not sent: 1. {NO_IMAGES.capitalize()}.",
+        f"Attachments not sent: 1 ({NO_IMAGES}).",
     ]
     assert said == [lines, [], lines]
 
@@ -213,7 +213,7 @@ def test_files_go_in_and_pictures_come_out_on_the_page(
         page.wait_for_answer()
     page.wait(lambda: f"talk.wav was not sent: {NO_WAV}." in page.last_message())
     page.screenshot("attachments-not-sent")
-    page.wait(lambda: f"Images not sent: 1. {NO_IMAGES.capitalize()}." in page.last_message())
+    page.wait(lambda: f"Attachments not sent: 1 ({NO_IMAGES})." in page.last_message())
     question, *parts = first_parts(answers(standin)[0])
     assert question == text("What is this?")
     assert sorted(map(json.dumps, parts)) == sorted(map(json.dumps, WHOLE))

@@ -19,9 +19,9 @@ from selenium.webdriver.common.keys import Keys
 
 from open_webui_openrouter_pipe.context.page import context_page
 from open_webui_openrouter_pipe.context.spending import spending_file, spending_page
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import OpenWebUI
 from tests.support.axe import findings, load_axe
-from tests.support.browser import Browser
 from tests.support.context_reports import REPORTS
 from tests.support.spending_reports import ADMIN, SPENDING_REPORTS
 
@@ -158,7 +158,7 @@ def test_what_was_spent_is_sorted_unfolded_and_taken_away(page: Browser, tmp_pat
     page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", place)
     ask_for(page, "spending-admin")
     with embed(page) as driver:
-        table = driver.find_element(By.CSS_SELECTOR, "table[aria-label='By user']")
+        table = driver.find_element(By.CSS_SELECTOR, "table[aria-label='User']")
 
         def column(number: int) -> list[str]:
             cells = table.find_elements(By.CSS_SELECTOR, f"tbody tr>:nth-child({number})")

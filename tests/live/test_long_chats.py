@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import pytest
 
 from open_webui_openrouter_pipe.history.markers import ANSWER_MARK, erase_markers
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import Account, OpenWebUI, Sent
 from scripts.standin import StandIn
 from scripts.standin.state import RecordedRequest
 from tests.live.chats import preset, saved_chat, talk
 from tests.live.items import answers, database_bytes, given, inputs, statuses, stored_rows, texts_of, wire
 from tests.live.models import NO_TOOLS, ORDERS, SMALL, Valves
-from tests.support.browser import Browser
 from tests.support.long_chats import input_texts, summary_blocks, summary_requests, words
 from tests.support.waiting import wait_until
 

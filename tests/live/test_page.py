@@ -11,13 +11,13 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import TOOL, Account, OpenWebUI
 from scripts.standin import StandIn
 from scripts.standin.state import account_of
 from tests.live.chats import preset, saved_chat
 from tests.live.items import answers, given, inputs, kinds, statuses, texts_of, wire
 from tests.live.models import CLAUDE, NO_TOOLS, REPLAYED, SCRIPTED, Valves
-from tests.support.browser import Browser
 from tests.support.long_chats import words
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("admin")]
@@ -30,7 +30,7 @@ VARIANT, VARIANT_NAME = "openai/gpt-5.2:nitro@preset/team", "OpenAI: GPT-5.2 (ni
 KEY = "sk-or-v1-my-own-key"
 MARKER = re.compile(r"\[[0-9A-Z]{20}\]")
 RETRIEVED = re.compile(r"Retrieved text cut to its beginning: [\d,]+ of [\d,]+ tokens")
-COST = re.compile(r"\$[\d.]+ · next message from \$[\d.]+ \(\$[\d.]+ after (tomorrow at )?\d\d:\d\d( UTC)?\)")
+COST = re.compile(r"\$[\d.]+ · next message from \$[\d.]+ \(\$[\d.]+ after (.+ at )?\d\d:\d\d( UTC)?\)")
 BOTH = re.compile(r"\$([\d.]+) \+ \$([\d.]+) at your provider")
 DECLINED = re.compile(r"Not sent: you did not agree to about \$[\d.]+\. Nothing was charged\.")
 REACHED = re.compile(r"The spending limit of all users of \$[\d.]+ a month is used up, until ")
@@ -292,7 +292,7 @@ def test_what_a_provider_is_paid_is_shown(
     frames = (By.CSS_SELECTOR, "[id*='-embeds-'] iframe")
     page.wait(lambda: len(page.driver.find_elements(*frames)) == 2)
     page.driver.switch_to.frame(page.driver.find_elements(*frames)[1])
-    page.wait(lambda: "By user" in page.find(By.TAG_NAME, "body").text)
+    page.wait(lambda: "Requests" in page.find(By.TAG_NAME, "body").text)
     spent = page.find(By.TAG_NAME, "body").text
     assert spent.startswith("Spending of all users")
     assert admin.api.get("/api/v1/auths/")["name"] in spent

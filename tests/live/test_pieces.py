@@ -13,10 +13,10 @@ from tests.support.files import wav
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from scripts.harness.browser import Browser
     from scripts.harness.openwebui import Account
     from scripts.standin import StandIn
     from tests.live.models import Valves
-    from tests.support.browser import Browser
 
 pytestmark = [pytest.mark.live, pytest.mark.browser]
 

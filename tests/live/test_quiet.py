@@ -10,12 +10,12 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from scripts.harness.browser import DESKTOP, PHONE, Browser
 from scripts.harness.openwebui import Account
 from scripts.standin import StandIn
 from tests.live.chats import saved_chat
 from tests.live.items import answers, inputs, kinds
 from tests.live.models import Valves
-from tests.support.browser import DESKTOP, PHONE, Browser
 from tests.support.long_chats import words
 
 pytestmark = [pytest.mark.live, pytest.mark.browser, pytest.mark.usefixtures("admin")]

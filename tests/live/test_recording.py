@@ -20,9 +20,9 @@ from tests.live.models import CALL, MODEL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scripts.harness.browser import Browser
     from scripts.harness.openwebui import Account, OpenWebUI
     from scripts.standin import StandIn
-    from tests.support.browser import Browser
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("admin")]
 

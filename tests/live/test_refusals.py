@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import Account
 from scripts.paths import ROOT
 from scripts.standin import StandIn
@@ -17,7 +18,6 @@ from tests.live.chats import talk
 from tests.live.items import error_of, inputs, kinds, statuses, text_of
 from tests.live.models import MODEL
 from tests.live.test_page import NAME, begin, say
-from tests.support.browser import Browser
 
 pytestmark = pytest.mark.live
 
@@ -26,7 +26,7 @@ ROWS: Final[list[dict[str, Any]]] = json.loads(
 )
 REFUSED: Final = [row for row in ROWS if row["kind"] == "reasoning_refused"]
 EXPLAINED, UNEXPLAINED = LINES = (
-    "The provider refused the earlier reasoning; answered without it.",
+    "The provider rejected the request; asked again without reasoning.",
     "The provider rejected the request; asked again without reasoning.",
 )
 

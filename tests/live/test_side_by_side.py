@@ -18,10 +18,10 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scripts.harness.browser import Browser
     from scripts.harness.openwebui import Account, OpenWebUI
     from scripts.standin import StandIn
     from tests.live.models import Json
-    from tests.support.browser import Browser
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("side_by_side")]
 

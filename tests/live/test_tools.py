@@ -18,6 +18,7 @@ from tests.live.items import answers, each_continues, inputs, kinds, outputs_of,
 from tests.live.models import CLAUDE, MODEL, ORDERS, REPLAYED, ROUND, Valves
 from tests.support.embeddings import embeddings
 from tests.support.engines import drawing, searching
+from tests.support.host_source import is_older
 from tests.support.tool_servers import INSTRUCTIONS, MCP_TOOL, OPENAPI_TOOL, SERVERS, call_of, tool_servers
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("accepted")]
@@ -151,6 +152,7 @@ def test_a_memory_that_a_model_adds_stands_before_the_next_question(admin: Accou
 # --- servers of tools ---
 
 
+@pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")  # an older server's own
 def test_a_servers_tool_is_called_and_its_result_is_sent_again(admin: Account, standin: StandIn) -> None:
     """The model reads the results in the same turn; the next turn begins with the same bytes."""
     calls = " ".join(call_of(tool, title="Emma") for tool in (MCP_TOOL, OPENAPI_TOOL))
@@ -158,7 +160,7 @@ def test_a_servers_tool_is_called_and_its_result_is_sent_again(admin: Account, s
         talk(admin, CLAUDE, f"{calls} Where is it?", "Thank you.", tool_ids=SERVERS)
     first, second, third = (each.body for each in answers(standin))
     assert {MCP_TOOL, OPENAPI_TOOL} <= {each.get("name") for each in first["tools"]}
-    assert INSTRUCTIONS in str(first["input"][0])
+    assert is_older() or INSTRUCTIONS in str(first["input"][0])
     called = [(item["name"], item["call_id"]) for item in second["input"] if item["type"] == "function_call"]
     assert [name for name, _ in called] == [MCP_TOOL, OPENAPI_TOOL]
     assert [item["call_id"] for item in second["input"][-2:]] == [call_id for _, call_id in called]

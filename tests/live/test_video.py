@@ -8,9 +8,9 @@ import pytest
 from selenium.webdriver.common.by import By
 
 if TYPE_CHECKING:
+    from scripts.harness.browser import Browser
     from scripts.standin import StandIn
     from tests.live.models import Valves
-    from tests.support.browser import Browser
 
 pytestmark = [pytest.mark.live, pytest.mark.browser]
 

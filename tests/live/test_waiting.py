@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from selenium.webdriver.common.by import By
 
+from scripts.harness.browser import DEVICES, Browser
 from tests.live.items import statuses, text_of
 from tests.live.models import SCRIPTED
-from tests.support.browser import DEVICES, Browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from scripts.harness.browser import Browser
 from scripts.harness.openwebui import TOOL, Account, Sent, Session
 from scripts.launch.api import Api
 from scripts.standin import StandIn
@@ -23,7 +24,6 @@ from tests.live.chats import BLOCK, end_of, preset, talk
 from tests.live.items import each_continues, inputs, kinds, outputs_of, text_of, texts_of, wire, without_marks
 from tests.live.models import CALL, CLAUDE, FULL, GEMINI, MODEL, REPLAYED, ROUND, SCRIPTED, Json, Valves
 from tests.support.answering import Reply, answering
-from tests.support.browser import Browser
 from tests.support.embeddings import embeddings
 from tests.support.waiting import wait_until
 

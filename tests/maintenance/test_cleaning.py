@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.history.markers import (
     standalone_markers,
 )
 from open_webui_openrouter_pipe.host.native import NOTICE
-from open_webui_openrouter_pipe.maintenance.cleaning import clean_text, marker_ids, without_markers
+from open_webui_openrouter_pipe.maintenance.removal import cleaned_text, marker_ids, without_markers
 
 OURS, THEIRS = "01ABCDEFGH0123456789", "01ZZZZZZZZ0123456789"
 
@@ -34,7 +34,7 @@ OURS, THEIRS = "01ABCDEFGH0123456789", "01ZZZZZZZZ0123456789"
 )
 def test_texts(text: str, cleaned: str) -> None:
     """What stood on two sides of a marker keeps the larger gap."""
-    assert clean_text(text, {OURS}) == cleaned
+    assert cleaned_text(text, {OURS}) == cleaned
 
 
 NOTICE_ITEM = {

@@ -6,15 +6,18 @@ What stands in the host's tables, and what becomes of it, is in `host.txt`.
 from __future__ import annotations
 
 import json
+import re
 import secrets
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import sqlalchemy as sa
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from open_webui_openrouter_pipe.conversation.masking import Secret
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from open_webui_openrouter_pipe.app import App
-    from scripts.harness.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 
@@ -121,6 +124,12 @@ class Host:
             )
         return sorted(name for name in names if name.startswith("openrouter_pipe_"))
 
+    async def indexes(self) -> list[str]:
+        """The indexes of the database."""
+        async with self.platform.engine.connect() as connection:
+            found = await connection.execute(sa.text("SELECT name FROM sqlite_master WHERE type = 'index'"))
+        return [*found.scalars()]
+
     async def ask(self, text: str) -> str:
         """What is answered to a command."""
         return await answer(read_command(text), self.platform, OFFERED)
@@ -197,6 +206,43 @@ async def test_what_a_question_names_is_then_done(host: Host, command: str, kind
             expected[table][key] = {**expected[table].get(key, {}), **columns}
     assert await host.changes(command) == kinds
     assert await host.content() == expected
+
+
+@pytest.mark.parametrize("host", ["sqlite"], indirect=True)
+async def test_a_removal_that_ends_early_leaves_no_index(host: Host) -> None:
+    """Nor does a report: whoever writes artifacts would pay for it."""
+    await host.switch_off("openrouter")
+
+    def fail(*details: Any) -> None:
+        if "FROM chat_message" in details[2]:
+            raise ConnectionError
+
+    sa.event.listen(host.platform.engine.sync_engine, "before_cursor_execute", fail)
+    for command in ("uninstall", "uninstall now"):
+        with pytest.raises(ConnectionError):
+            await host.ask(command)
+        assert [name for name in await host.indexes() if "removal" in name] == []
+
+
+@pytest.mark.parametrize("host", ["sqlite"], indirect=True)
+async def test_a_removal_finds_artifacts_by_an_index(host: Host) -> None:
+    """Of its own, which a report leaves behind as little as a removal: nothing else looks for them by id alone."""
+    await host.switch_off("openrouter")
+    plans: list[str] = []
+
+    def explain(*details: Any) -> None:
+        if re.search(r"FROM openrouter_pipe_artifact\s+WHERE .* IN ", details[2]):
+            with closing(sqlite3.connect(str(host.platform.engine.url.database))) as connection:
+                found = connection.execute(f"EXPLAIN QUERY PLAN {details[2]}", details[3])
+                plans.extend(line for *_, line in found)
+
+    sa.event.listen(host.platform.engine.sync_engine, "before_cursor_execute", explain)
+    for command in ("uninstall", "uninstall now"):
+        await host.ask(command)
+        assert [name for name in await host.indexes() if "removal" in name] == []
+    assert {plan.partition(" (")[0] for plan in plans} == {
+        "SEARCH openrouter_pipe_artifact USING COVERING INDEX openrouter_pipe_removal"
+    }
 
 
 async def test_shortcuts_are_installed_and_removed_without_a_trace(host: Host) -> None:
@@ -331,11 +377,19 @@ async def test_uninstalling_leaves_no_table_and_no_file(host: Host, tmp_path: Pa
 
 
 @pytest.mark.servers
-async def test_uninstalling_empties_our_part_of_redis(host: Host, redis_server: RedisServer) -> None:
-    """Keys with our prefix go, and no others."""
+@pytest.mark.parametrize("kind", ["plain", "cluster"])
+async def test_uninstalling_empties_our_part_of_redis(
+    host: Host, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Keys with our prefix go, and no others, on whichever node they are."""
+    connected: Any
+    if kind == "plain":
+        connected = Redis.from_url(request.getfixturevalue("redis_server").url)
+    else:
+        connected = RedisCluster.from_url(request.getfixturevalue("redis_cluster_url"))
     await host.switch_off("openrouter")
     prefix = f"host[{secrets.token_hex(4)}]*"
-    async with Redis.from_url(redis_server.url) as client:
+    async with connected as client:
         names = [f"{prefix}:openrouter_pipe:{number}" for number in range(3)]
         for name in (*names, f"{prefix}:another"):
             await client.set(name, b"x")

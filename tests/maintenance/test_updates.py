@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import UpdateRefused
+from open_webui_openrouter_pipe.host.platform import HostFunctionCode
 from open_webui_openrouter_pipe.host.switches import AUTHOR
-from open_webui_openrouter_pipe.maintenance import releases, updates
+from open_webui_openrouter_pipe.maintenance import updates
 from open_webui_openrouter_pipe.maintenance.commands import read_command
 from open_webui_openrouter_pipe.maintenance.pipe import MaintenanceValves, update
-from open_webui_openrouter_pipe.maintenance.releases import UPDATE_FILE
-from open_webui_openrouter_pipe.maintenance.updates import Updates
+from open_webui_openrouter_pipe.maintenance.updates import UPDATE_FILE, Updates
 from scripts import build
 from scripts.bundle.builder import BuildError
 
@@ -42,16 +42,19 @@ def function(name: str, version: str, *, needs: str = "0.11.4", code: str = "pas
     return f'"""\n{head}\nWords: none."""\n{code}\n'
 
 
-class Functions:
+class Functions(HostFunctionCode):
     """The host's functions: ours, under the id of their file and another, and somebody else's."""
 
-    host_version = "0.12.4"
-
     def __init__(self) -> None:
+        super().__init__(None, "")
         self.held = {"openrouter": function(FILES[0], "1.0"), "other": '"""\nid: openrouter\n"""\n'}
         self.held["maintenance"] = function(FILES[1], "1.0")
         self.refused = ""
         self.messages: list[str] = []
+
+    @property
+    def host_version(self) -> str:
+        return "0.12.4"
 
     async def contents(self) -> Mapping[str, str]:
         return dict(self.held)
@@ -177,6 +180,22 @@ async def test_without_a_key_it_gives_links_and_digests_and_stops(
     assert (functions.held, server.asked) == (before, [UPDATE_FILE])
 
 
+@pytest.mark.parametrize(
+    ("installed", "version"), [("0.1.0", "1.0.0"), ("0.1.0", "1.0.1"), ("1.9.9", "1.10.0"), ("1.0.9", "1.1")]
+)
+async def test_a_higher_version_is_installed(
+    own: Updates, functions: Functions, server: Server, key: tuple[Path, str], installed: str, version: str
+) -> None:
+    """By its numbers, of which each counts before those behind it; what is lower is not installed over it."""
+    for name, file in zip(("openrouter", "maintenance"), FILES, strict=True):
+        functions.held[name] = function(file, installed)
+    server.publish(key[0], version)
+    steps = f"`maintenance` {installed} → {version}, `openrouter` {installed} → {version}"
+    assert await ask(own, "update now") == updates.INSTALLED.format(done=steps)
+    server.publish(key[0], installed)
+    assert "Nothing newer is at the address" in await ask(own, "update now")
+
+
 def with_byte(path: Path, change: Callable[[bytes], bytes]) -> None:
     path.write_bytes(change(path.read_bytes()))
 
@@ -205,20 +224,20 @@ def without_a_file(server: Server) -> None:
 
 
 ATTACKS: dict[str, tuple[Callable[[Server], object], str]] = {
-    "another key": (other_key, releases.NOT_SIGNED),
-    "no signature": (lambda server: edit(server, signature=""), releases.NOT_SIGNED),
-    "signature of no letters": (lambda server: edit(server, signature="é"), releases.NOT_SIGNED),
-    "another changelog": (lambda server: edit(server, changelog="harmless"), releases.NOT_SIGNED),
-    "a higher version": (lambda server: edit(server, version="1.2"), releases.NOT_SIGNED),
-    "files exchanged": (exchanged, releases.NOT_SIGNED),
-    "a file less": (without_a_file, releases.NOT_SIGNED),
+    "another key": (other_key, updates.NOT_SIGNED),
+    "no signature": (lambda server: edit(server, signature=""), updates.NOT_SIGNED),
+    "signature of no letters": (lambda server: edit(server, signature="é"), updates.NOT_SIGNED),
+    "another changelog": (lambda server: edit(server, changelog="harmless"), updates.NOT_SIGNED),
+    "a higher version": (lambda server: edit(server, version="1.2"), updates.NOT_SIGNED),
+    "files exchanged": (exchanged, updates.NOT_SIGNED),
+    "a file less": (without_a_file, updates.NOT_SIGNED),
     "a changed byte": (
         lambda server: with_byte(server.folder / FILES[0], lambda text: text.replace(b"1.1\n", b"1.2\n")),
-        releases.CHANGED.format(name=FILES[0], what="its digest is another one"),
+        updates.CHANGED.format(name=FILES[0], what="its digest is another one"),
     ),
     "a truncated file": (
         lambda server: with_byte(server.folder / FILES[1], lambda text: text[:100]),
-        releases.CHANGED.format(name=FILES[1], what="it has 100 bytes instead of 148"),
+        updates.CHANGED.format(name=FILES[1], what="it has 100 bytes instead of 148"),
     ),
     "a longer file": (
         lambda server: with_byte(server.folder / FILES[1], lambda text: text + b"x"),
@@ -286,7 +305,7 @@ async def test_what_is_no_release_is_one_line(own: Updates, server: Server, text
     """Whatever stands there, and whether there is a key or not."""
     (server.folder / UPDATE_FILE).write_text(text, "utf-8")
     for public_key in ("", own.public_key):
-        assert await ask(own, "update", public_key=public_key) == releases.UNREADABLE
+        assert await ask(own, "update", public_key=public_key) == updates.UNREADABLE
 
 
 @pytest.mark.parametrize(
@@ -305,7 +324,7 @@ async def test_a_file_of_another_version_is_not_installed(
     before = dict(functions.held)
     build.sign(server.folder, key[0], changelog="", version="1.2")
     what = "it says that it is version 1.1"
-    assert await ask(own, "update now") == releases.CHANGED.format(name=FILES[0], what=what)
+    assert await ask(own, "update now") == updates.CHANGED.format(name=FILES[0], what=what)
     assert functions.held == before
 
 
@@ -315,7 +334,7 @@ async def test_a_file_of_another_version_is_not_installed(
 async def test_a_wrong_key_is_named(own: Updates, functions: Functions, public_key: str) -> None:
     """It is not taken for none."""
     before = dict(functions.held)
-    assert await ask(own, "update now", public_key=public_key) == releases.NO_KEY
+    assert await ask(own, "update now", public_key=public_key) == updates.NO_KEY
     assert functions.held == before
 
 
@@ -372,7 +391,7 @@ async def test_a_release_for_another_host_is_not_installed(
 def test_the_signed_text_is_this() -> None:
     """Its form is public: whoever signs or checks elsewhere makes the same bytes."""
     digest = hashlib.sha256("Néw".encode()).hexdigest()
-    text = releases.signed_text("1.2", "Néw", {"b.py": "0" * 64, "a.py": "1" * 64})
+    text = updates.signed_text("1.2", "Néw", {"b.py": "0" * 64, "a.py": "1" * 64})
     lines = ["open-webui-openrouter-pipe release", "1.2", digest, f"a.py {'1' * 64}", f"b.py {'0' * 64}", ""]
     assert text.decode() == "\n".join(lines)
 

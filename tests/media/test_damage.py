@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.media.damage import is_binary, is_damaged
-from open_webui_openrouter_pipe.media.kinds import UNKNOWN, media_type_of
+from open_webui_openrouter_pipe.media.kinds import UNKNOWN, is_binary, is_damaged, media_type_of
 from tests.media.test_kinds import old_office, package, written_by
 
 WRITTEN = [
@@ -38,13 +37,6 @@ def test_of_a_pdf_what_can_be_read_without_its_end_mark_is_not_damaged() -> None
     assert not is_damaged(pdf + b"<!-- sent by a server -->" * 100, "application/pdf")
     assert is_damaged(LINEARIZED, "application/pdf")
     assert not is_damaged(b"junk\n" + pdf, "application/pdf")
-
-
-def test_without_its_library_less_is_found_of_a_pdf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It must have an end mark somewhere."""
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    assert is_damaged(b"%PDF-1.4\n", "application/pdf")
-    assert not is_damaged(LINEARIZED, "application/pdf")
 
 
 def photos() -> list[bytes]:

@@ -12,7 +12,7 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import AttachmentUnavailable
 from open_webui_openrouter_pipe.media.download import DownloadSettings, GuardedDownloads, resolve_host
-from open_webui_openrouter_pipe.media.memory import FileRoom
+from open_webui_openrouter_pipe.media.memory import READING_COPIES, ByteBudget, FileRoom, Reservation
 from open_webui_openrouter_pipe.ports import FileContent
 from tests.media.test_addresses import CASES, HOSTILE, HOSTS
 from tests.support.network import (
@@ -233,6 +233,7 @@ async def test_the_certificate_must_be_of_the_name(internet: LocalInternet) -> N
 # --- limits, failures and attempts
 
 FITS = {"max_bytes": 1000}
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
 ENDLESS_CHUNK = b"10000\r\n" + b"x" * 65536 + b"\r\n"
 
 
@@ -311,6 +312,26 @@ async def test_limits_and_failures(
     limits = {"max_bytes": 20 * MEGABYTE, **settings}
     max_bytes = limits.pop("max_bytes")
     assert await outcome(downloads(internet, **limits), f"{SITE}/", max_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("length", "reserved_bytes"),
+    [(b"Content-Length: 5\r\n", 5), (b"", 1000), (CHUNKED + b"Content-Length: 1\r\n", 1000)],
+)
+async def test_there_is_room_for_what_may_come(
+    internet: LocalInternet, length: bytes, reserved_bytes: int
+) -> None:
+    """A length beside chunks is none (RFC 9112, section 6.3): otherwise a server takes more memory than it says."""
+    body = b"5\r\nhello\r\n0\r\n\r\n" if CHUNKED in length else b"hello"
+    internet.answers["/"] = portions(HEAD, length, b"\r\n", body)
+    budget, reserved = ByteBudget(), list[int]()
+
+    async def reserve(size_bytes: int) -> Reservation:
+        reserved.append(size_bytes)
+        return await budget.reserve("ada", size_bytes)
+
+    found = await downloads(internet).fetch(f"{SITE}/", FileRoom(1000, list, reserve))
+    assert (found.content, reserved) == (b"hello", [READING_COPIES * reserved_bytes])
 
 
 async def test_a_slow_name_server_is_left_at_the_limit(internet: LocalInternet) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from open_webui_openrouter_pipe.money.prices import Prices
-from open_webui_openrouter_pipe.openrouter.advice import default_model, nearest_model
+from open_webui_openrouter_pipe.openrouter.offer import default_model, nearest_model
 from open_webui_openrouter_pipe.ports import Model
 
 GONE = Model(

@@ -152,7 +152,6 @@ def test_each_error_has_its_status_for_programs() -> None:
     assert found == {
         400: {
             *("InvalidHistory", "ContextBudgetExceeded", "AttachmentUnavailable", "AttachmentNotFound"),
-            *("AddressNotAsked", "AttachmentBinary", "AttachmentDamaged"),
             *(
                 "RequestRejected",
                 "ContextTooLong",

@@ -219,8 +219,7 @@ def test_of_several_numbers_the_smallest_can_be_paid(kind: str, affordable: list
     assert [each for each in found if each is not None] == affordable
     said = [error.user_message for error, number in zip(errors, found, strict=True) if number]
     named = [
-        str(f"{number:,} can be paid for" in line)
-        for number, line in zip(filter(None, found), said, strict=True)
+        str(f"possible: {number:,}." in line) for number, line in zip(filter(None, found), said, strict=True)
     ]
     assert named == [str(kind == "no_credit")] * len(said)
 

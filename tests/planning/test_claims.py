@@ -24,7 +24,7 @@ from open_webui_openrouter_pipe.context.page import context_page
 from open_webui_openrouter_pipe.context.report import ChatRecord, report_context
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import Plan
-from open_webui_openrouter_pipe.recall.excerpts import GAP, HEADING
+from open_webui_openrouter_pipe.recall.tool import GAP, HEADING
 from open_webui_openrouter_pipe.responses.items import Item
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment

@@ -23,8 +23,8 @@ from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from open_webui_openrouter_pipe.recall.excerpts import GAP, HEADING, max_excerpts_tokens
 from open_webui_openrouter_pipe.recall.search import item_text
+from open_webui_openrouter_pipe.recall.tool import GAP, HEADING, max_excerpts_tokens
 from open_webui_openrouter_pipe.responses.items import (
     Item,
     is_function_call,

@@ -15,8 +15,7 @@ from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.money.audit import sent_bill
 from open_webui_openrouter_pipe.planning.plan import Plan, Step
 from open_webui_openrouter_pipe.planning.planner import ModelTerms, plan
-from open_webui_openrouter_pipe.recall.excerpts import HEADING
-from open_webui_openrouter_pipe.recall.tool import RECALL_TOOL
+from open_webui_openrouter_pipe.recall.tool import HEADING, RECALL_TOOL
 from open_webui_openrouter_pipe.responses.items import Item, is_message
 from open_webui_openrouter_pipe.summaries.summary import message_text
 from tests.planning.language import Case, words

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.recall.excerpts import (
+from open_webui_openrouter_pipe.recall.search import ChatPassage, Found
+from open_webui_openrouter_pipe.recall.tool import (
     GAP,
     HEADING,
     SentTexts,
@@ -20,7 +21,6 @@ from open_webui_openrouter_pipe.recall.excerpts import (
     max_excerpts_tokens,
     quotations,
 )
-from open_webui_openrouter_pipe.recall.search import ChatPassage, Found
 from tests.support.rows import rows
 
 CASES = Path(__file__).with_name("excerpts.txt")

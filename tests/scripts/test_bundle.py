@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,11 +25,11 @@ from open_webui_openrouter_pipe.host.model_rows import WRITTEN
 from open_webui_openrouter_pipe.host.switches import AUTHOR, SWITCHES
 from open_webui_openrouter_pipe.maintenance import pipe as maintenance
 from open_webui_openrouter_pipe.maintenance import shortcuts
-from open_webui_openrouter_pipe.maintenance.releases import check_file, check_signature, read_release
+from open_webui_openrouter_pipe.maintenance.updates import check_file, check_signature, read_release
 from scripts import build
 from scripts.bundle import builder, loader, verifier
 from scripts.bundle.builder import REWRITTEN_BY_HOST, BuildError, Package, pack, readable
-from scripts.paths import PACKAGE
+from scripts.paths import PACKAGE, ROOT, VENV
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -338,6 +340,37 @@ def test_a_signed_release_is_built_and_found(
             check_file(name, content[:-1], signed)
     assert build.main() == 1
     assert "the key cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["files", pytest.param("whole", marks=pytest.mark.index)])
+def test_a_release_is_the_same_bytes_wherever_it_is_built(tmp_path: Path, kind: str) -> None:
+    """From two copies of the tree, with hashes of other seeds; signed with the key that the environment names."""
+    key = tmp_path / "key.pem"
+    public_key = build.new_key(key)
+    command = ["-m", "scripts.build"]
+    if kind == "files":  # without a wheel, for which the package index is asked
+        code = "from scripts import build; build.build_wheel = lambda _: None; raise SystemExit(build.main())"
+        command = ["-c", code]
+    found = []
+    for seed, name in (("1", "a"), ("2", "elsewhere/b")):
+        tree = tmp_path / name
+        for part in (PACKAGE.name, "scripts", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"):
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+            tree.mkdir(parents=True, exist_ok=True)
+            copy(ROOT / part, tree / part)
+        (tree / VENV.name).symlink_to(VENV)
+        variables = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            build.KEY_VARIABLE: str(key),
+            "PYTHONPATH": str(tree),
+        }
+        subprocess.run([sys.executable, *command], cwd=tree, env=variables, check=True, capture_output=True)
+        files = [path for path in sorted((tree / "dist").rglob("*")) if path.is_file()]
+        found.append({path.relative_to(tree / "dist").as_posix(): path.read_bytes() for path in files})
+    assert found[0] == found[1]
+    check_signature(read_release(found[0]["update.json"].decode()), public_key)
+    assert sum(name.endswith(".whl") for name in found[0]) == (kind == "whole")
 
 
 @pytest.mark.index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from scripts.faults.audit import Report, compare_bills
 from scripts.faults.proxy import Proxy
-from scripts.faults.run import ACT_OF, FAULTS, Size, plan_of
+from scripts.faults.run import ACT_OF, FAULTS, Size, due_faults, plan_of
+from scripts.faults.users import Turns
 
 Json = dict[str, Any]
 
@@ -67,6 +69,18 @@ def test_faults_are_drawn_by_their_shares_and_by_the_seed() -> None:
     }
     assert (plan, faults) == plan_of(Size())
     assert (plan, faults) != plan_of(Size(seed=1))
+
+
+def test_a_server_fails_when_its_turn_begins_or_its_time_comes() -> None:
+    """Not after the last turn, nor when no more turns begin."""
+    turns = Turns(["ask"] * 9, begun=2, deadline=time.monotonic() + 20.0)
+    size = Size(seconds=20.0, restarts=((0.0, "kill"), (9.0, "redis restarted")))
+    due = due_faults(turns, {1: "commit"}, size)
+    assert [next(due), next(due)] == ["commit", "kill"]
+    turns.stop()
+    assert ([*due], turns.take()) == ([], None)
+    turns.begun = 9
+    assert [*due_faults(turns, {9: "cut"}, Size())] == []
 
 
 async def ask(port: int, *words: bytes) -> list[bytes]:

@@ -117,6 +117,13 @@ def test_the_bytes_of_a_plain_stream(client: Client) -> None:
     assert answer.headers["x-generation-id"] == events_of(answer.text)[0]["response"]["id"]
 
 
+def test_the_log_has_what_was_written(client: Client) -> None:
+    """The text of a stream, also of one that breaks off, without what was thought."""
+    for more in ("", "[[standin: fail=failed after=4]]"):
+        client.post(f'[[standin: reasoning=summary]] [[standin: text="one two three"]] {more}', stream=True)
+    assert [record.written for record in client.standin.responses] == ["one two three", "one"]
+
+
 def outcome(client: Client) -> tuple[Any, ...]:
     """What the log says of the only request."""
     (record,) = wait_until(lambda: client.standin.responses)

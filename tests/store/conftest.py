@@ -6,26 +6,23 @@ import asyncio
 import multiprocessing
 import secrets
 import threading
-import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from redis import Redis as Client
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
 from scripts.harness.database import open_database
-from scripts.harness.servers import RedisServer, unused_port
 from tests.store.workers import PATIENT_SECONDS, Servers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from multiprocessing.context import ForkServerContext
     from pathlib import Path
 
-    from scripts.harness.servers import PostgresServer
+    from scripts.harness.servers import PostgresServer, RedisServer
 
 
 @pytest.fixture(scope="session")
@@ -103,23 +100,3 @@ async def redis_client(redis_server: RedisServer) -> AsyncIterator[Redis]:
 def guarded_redis(redis_client: Redis, redis_prefix: str) -> GuardedRedis:
     """A connection with keys of its own."""
     return GuardedRedis(cast("Any", redis_client), prefix=redis_prefix, timeout_seconds=PATIENT_SECONDS)
-
-
-class RedisNode(RedisServer):
-    """The only node of a cluster."""
-
-    def command(self) -> list[str]:
-        """With a port for other nodes, of which there are none."""
-        return [*super().command(), "--cluster-enabled", "yes", "--cluster-port", str(unused_port())]
-
-
-@pytest.fixture(scope="session")
-def redis_cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster of a single node that holds all slots: enough to refuse what a cluster refuses."""
-    server = RedisNode(tmp_path_factory.mktemp("cluster"))
-    with Client.from_url(server.url) as client:
-        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
-            time.sleep(0.05)
-    yield server.url
-    server.stop()

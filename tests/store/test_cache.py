@@ -62,7 +62,7 @@ class TestCacheOverDatabases(TestCacheOverMemory):
 
 @servers
 class TestCacheInACluster(TestCacheOverMemory):
-    """One node that refuses commands across slots, as every cluster does."""
+    """Three nodes, which refuse commands across slots."""
 
     @pytest.fixture
     async def guarded_redis(self, redis_cluster_url: str, redis_prefix: str) -> AsyncIterator[GuardedRedis]:

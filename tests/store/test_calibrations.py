@@ -6,8 +6,8 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Calibration
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
-from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.tokens import StoredCalibrations
 
 pytestmark = pytest.mark.anyio
 

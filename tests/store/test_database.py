@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, passing_cancellation
 from open_webui_openrouter_pipe.store.kept import SealedSummaries
+from open_webui_openrouter_pipe.store.tokens import StoredCalibrations
 from tests.store.contract import KEYRING, NOW, sql_rows
 from tests.store.summary_contract import chains
 

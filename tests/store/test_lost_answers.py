@@ -21,10 +21,10 @@ from open_webui_openrouter_pipe.money.limits import AccountLimit, Limit
 from open_webui_openrouter_pipe.ports import KeptPrompt, RequestOrigin
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.beside import Leases
-from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.kept import SealedPrompts, SealedSummaries
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS
+from open_webui_openrouter_pipe.store.tokens import StoredCalibrations
 from scripts.harness.database import open_database
 from tests.store.contract import KEYRING, NOW, artifact, sql_rows
 from tests.store.summary_contract import segment, stored

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-GENTLE = Schedule(keep_days=90, interval_seconds=3600, batch_rows=3, pause_seconds=0)
+GENTLE = Schedule(keep_days=90, interval_seconds=3600, batch_rows=3, page_values=2, pause_seconds=0)
 AGED = NOW - GRACE_SECONDS - 1
 FRESH = NOW - GRACE_SECONDS + 1
 

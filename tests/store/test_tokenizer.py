@@ -9,7 +9,7 @@ import pytest
 import tiktoken
 
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
-from open_webui_openrouter_pipe.store.tokenizer import VOCABULARIES, LocalTokenizer, vocabulary_file
+from open_webui_openrouter_pipe.store.tokens import VOCABULARIES, LocalTokenizer, vocabulary_file
 
 pytestmark = pytest.mark.anyio
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from scripts.harness.servers import PostgresServer, RedisServer, unused_port
+from scripts.harness.servers import PostgresServer, RedisNodes, RedisServer, unused_port
 from scripts.paths import ARTIFACTS, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scripts.harness.browser import Browser
     from scripts.harness.openwebui import OpenWebUI
     from scripts.standin import StandIn
-    from tests.support.browser import Browser
 
 SERVED_SCHEMA = "open_webui"
 """Where the Open WebUI on PostgreSQL keeps its tables."""
@@ -33,6 +33,14 @@ def redis_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSer
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A cluster of three nodes: use keys of your own."""
+    nodes = RedisNodes(tmp_path_factory.mktemp("cluster"))
+    yield nodes.url
+    nodes.stop()
 
 
 @pytest.fixture(scope="session")
@@ -199,7 +207,7 @@ def served(
 @pytest.fixture
 def browser(open_webui: OpenWebUI, tmp_path: Path) -> Iterator[Browser]:
     """A fresh Chromium at the session's Open WebUI, not logged in; mark such tests `browser`."""
-    from tests.support.browser import Browser
+    from scripts.harness.browser import Browser
 
     with Browser(open_webui.url, tmp_path / "profile") as browser:
         yield browser

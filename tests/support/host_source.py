@@ -9,9 +9,15 @@ import __future__
 import ast
 import importlib.util
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+
+def is_older() -> bool:
+    """Whether the installed Open WebUI is from before 0.12, and has not all that is looked at."""
+    return importlib.util.find_spec("open_webui") is not None and version("open-webui") < "0.12"
 
 
 def host_source(module: str, *names: str, **given: Any) -> SimpleNamespace:

@@ -6,13 +6,18 @@ import json
 from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING
+from warnings import catch_warnings, simplefilter
 
 import uvicorn
 from fastapi import FastAPI
-from mcp.server.mcpserver import MCPServer
 
 from scripts.harness.servers import unused_port
 from tests.support.waiting import wait_until
+
+try:
+    from mcp.server.mcpserver import MCPServer
+except ImportError:  # of the package's first version, which comes with Open WebUI before 0.12
+    from mcp.server.fastmcp import FastMCP as MCPServer  # type: ignore[no-redef, attr-defined]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +37,9 @@ MCP_TOOL, OPENAPI_TOOL = "library_find_book", "borrow_book"
 
 def _application() -> Starlette:
     """Both servers in one: MCP at `/mcp`, OpenAPI below `/counter`."""
-    library = MCPServer("library", instructions=INSTRUCTIONS)
+    with catch_warnings():
+        simplefilter("ignore")  # of the first version
+        library = MCPServer("library", instructions=INSTRUCTIONS)
     counter = FastAPI(title="Counter")
 
     @library.tool(description="Find a book by its title.")

@@ -76,7 +76,7 @@ def fitter_of(
     return Fitter(planner, FitTerms(settings, model, **terms), origin)
 
 
-CUT = re.compile(r"(\d+) of \d+ earlier turns were (shortened|left out): about ([\d,]+) tokens(?: less)?\.")
+CUT = re.compile(r"Earlier turns (shortened|left out): (\d+) of \d+, about ([\d,]+) tokens(?: less)?\.")
 
 
 async def test_the_user_is_shown_what_is_omitted_once_a_batch() -> None:
@@ -90,8 +90,8 @@ async def test_the_user_is_shown_what_is_omitted_once_a_batch() -> None:
         for shown in screen.lines:
             cut = CUT.fullmatch(shown)
             assert cut
-            lacking[cut[2]], size = int(cut[1]), int(cut[3].replace(",", ""))
-            assert size == about(size) > least_tokens[cut[2]] * int(cut[1])
+            lacking[cut[1]], size = int(cut[2]), int(cut[3].replace(",", ""))
+            assert size == about(size) > least_tokens[cut[1]] * int(cut[2])
         totals += [sum(lacking.values())] if screen.lines else []
     assert set(lacking) == set(least_tokens)
     assert totals == sorted(set(totals))
@@ -146,7 +146,7 @@ async def test_an_administrator_is_told_once_what_the_tools_take(
             [
                 line
                 for line in screen.lines
-                if line == "Built-in tools: about 7,400 tokens a message. See /context."
+                if line.startswith("Open WebUI's built-in tools take about 7,400 tokens of each request")
             ]
         )
     assert [len(lines) for lines in shown] == told

@@ -42,7 +42,7 @@ NAMES = {
     "TOO LARGE": AttachmentUnavailable("the file is larger than 1 MB"),
     "DISK FULL": OSError("disk full"),
     "not stored: the file is larger than 1 MB": not_stored("the file is larger than 1 MB"),
-    "not stored: fault": not_stored(notice("attachment_storage_failed")),
+    "not stored: fault": not_stored(notice("file_not_stored")),
     "not stored: damaged": not_stored(notice("file_damaged")),
     "no picture": notice("attachment_not_a_picture"),
 }
@@ -123,7 +123,7 @@ async def test_an_unfinished_answer_names_no_file(tmp_path: Path, breaks: bool) 
     router = Router([body.removesuffix(NOT_OVER), httpx.ReadError("lost")] if breaks else body)
     ((_, answer),) = (await chat(tmp_path, router, "draw", files=FakeFiles())).turns
     assert answer.pictures == []
-    assert answer.error == notice("stream_lost" if breaks else "stream_incomplete")
+    assert answer.error == notice("stream_broken")
 
 
 class Web:

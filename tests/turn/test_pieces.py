@@ -9,7 +9,7 @@ import pytest
 
 from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.responses.effects import Usage
-from open_webui_openrouter_pipe.turn.pieces import PieceRunner, _Piece
+from open_webui_openrouter_pipe.turn.creation import PieceRunner, _Piece
 
 
 @pytest.mark.parametrize(

@@ -287,28 +287,31 @@ async def test_what_looks_like_an_outage_does_not_end_a_turn(tmp_path: Path) -> 
 
 
 class Billing(Judge):
-    """Refuses in a stream, with a bill."""
+    """Refuses in a stream, with a bill each time; the last is that of all others."""
 
-    usage: Json
+    bills: list[Json]
 
     def refusal(self) -> httpx.Response:
         error = {"code": 400, "message": "Provider returned error"}
-        end = {"status": "failed", "error": error, "output": [], "usage": self.usage}
+        bill = self.bills[min(self.refused, len(self.bills)) - 1]
+        usage = {"input_tokens": 9, "output_tokens": 0, **bill}
+        end = {"status": "failed", "error": error, "output": [], "usage": usage}
         return self._stream({"type": "response.failed", "response": end})
 
 
 @pytest.mark.parametrize(
-    ("usage", "requests"),
+    ("bills", "requests"),
     [
-        ({"cost": 0.01}, 1),
-        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.01}}, 1),
-        ({"cost": 0}, 3),
+        ([{"cost": 0.01}], 1),
+        ([{"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.01}}], 1),
+        ([{"cost": 0}, {"cost": 0.01}], 2),
+        ([{"cost": 0}], 3),
     ],
 )
-async def test_what_was_billed_is_not_asked_again(tmp_path: Path, usage: Json, requests: int) -> None:
+async def test_what_was_billed_is_not_asked_again(tmp_path: Path, bills: list[Json], requests: int) -> None:
     """Neither without its reasoning nor in words."""
     judge = Billing(UNEXPLAINED, "reasoning")
-    judge.has_cause, judge.usage = (lambda _: True), {"input_tokens": 9, "output_tokens": 0, **usage}
+    judge.has_cause, judge.bills = (lambda _: True), bills
     async with judged(tmp_path, judge) as page:
         answer = await page.ask("two")
     assert (bool(answer.error), judge.refused) == (True, requests)
@@ -453,4 +456,31 @@ def test_words_alone_are_left_of_earlier_turns() -> None:
         {"type": "message", "role": "user", "content": [note]},
         {"type": "message", "role": "user", "content": [image, text]},
         items[8],
+    ]
+
+
+def test_calls_can_be_told_in_words() -> None:
+    """What the current turn's calls have returned is said by the user, with its pictures; the rest of it stays."""
+    picture = {"type": "input_image", "image_url": "data:,"}
+    text = {"type": "input_text", "text": "b"}
+    items: list[Any] = [
+        {"type": "message", "role": "user", "content": [picture, text]},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        message("I look."),
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a": 1}'},
+        {"type": "function_call", "call_id": "d", "name": "g", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "d", "output": [text, picture]},
+        {"type": "function_call_output", "call_id": "c", "output": "4 boats"},
+    ]
+
+    def told(call: str, *parts: Json) -> Json:
+        said = {"type": "input_text", "text": f"[{call} returned:]"}
+        return {"type": "message", "role": "user", "content": [said, *parts]}
+
+    boats = {"type": "input_text", "text": "4 boats"}
+    assert in_words(items, 0, tells_calls=True) == [
+        items[0],
+        items[2],
+        told("g({})", text, picture),
+        told('f({"a": 1})', boats),
     ]

@@ -87,7 +87,7 @@ STREAMS = {
     "too long late": frames(delta("one two"), failed(TOO_LONG)),
     "sealed late": frames(*opened(_BARE, message("one")), completed(_LATE, message("one"))),
     "half a call": frames(*opened(_HALF), {**_CUT_OFF, "type": "response.incomplete"}),
-    "reasoning rejected": notice("reasoning_rejected"),
+    "reasoning rejected": notice("asked_without_reasoning"),
     "at its limit": notice("answer_at_output_limit"),
 }
 

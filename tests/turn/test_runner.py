@@ -105,7 +105,7 @@ STREAMED: dict[str, Any] = {
 TABLES = Path(__file__).parent / "turns.txt"
 LINES = {
     "unsaved": notice("answer_not_saved"),
-    "unavailable": notice("artifacts_unavailable", count=1),
+    "unavailable": "Stored items not reloaded: 1 (the database is unavailable).",
     "unreadable": "Stored items not reloaded: 1 (1 encrypted with another key, or damaged).",
 }
 
@@ -256,9 +256,9 @@ async def test_a_request_that_is_too_long_is_sent_once_more_with_less(*, still: 
     assert len(str(second)) < 0.75 * len(str(first))
     assert (second[-1], len(setup.books.written)) == (first[-1], 2)
     wait, *said = [output for output in outputs if isinstance(output, Notice)]
-    why = notice("context_shortened")
+    why = notice("asked_shorter")
     assert (wait, said[1:]) == (Notice(why, done=False), [] if still else [Notice(why)])
-    assert all(re.fullmatch(r"\d+ of .* less\.", line.text) for line in said[:1])
+    assert all(re.fullmatch(r".*: \d+ of .* less\.", line.text) for line in said[:1])
     assert bool(said) is not still
     assert line(outputs) == ("too long" if still else "")
     assert kinds(outputs)[-1] == ("Failed" if still else "ResponseFinished")

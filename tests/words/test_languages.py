@@ -10,7 +10,7 @@ from string import Formatter
 
 import pytest
 
-from open_webui_openrouter_pipe.maintenance import commands, pipe, releases, updates
+from open_webui_openrouter_pipe.maintenance import commands, pipe, updates
 from open_webui_openrouter_pipe.money.prices import dollars
 from open_webui_openrouter_pipe.words.lines import (
     ENGLISH,
@@ -21,11 +21,12 @@ from open_webui_openrouter_pipe.words.lines import (
     notice,
 )
 from scripts.paths import PACKAGE
+from tests.support.host_source import is_older
 from tests.support.rows import rows
 
 CASES = Path(__file__).with_name("languages.txt")
 OTHERS = [language for language in LANGUAGES.values() if language is not ENGLISH]
-FORMS = {"number", "singular", "day", "months"}
+FORMS = {"number", "day", "months"}
 SECTIONS = {
     section.partition("\n")[0]: set(re.findall(r"^([\w.]+) = ", section, re.MULTILINE))
     for section in re.split(r"^# ", (PACKAGE / "words" / "en.txt").read_text("utf-8"), flags=re.MULTILINE)
@@ -68,9 +69,7 @@ def test_each_line_of_a_file_has_a_name_and_a_text() -> None:
     """Nothing stands twice, and a comment begins its line."""
     for path in sorted((PACKAGE / "words").glob("??.txt")):
         lines = [line for line in path.read_text("utf-8").split("\n")[:-1] if not line.startswith("# ")]
-        names = [
-            re.fullmatch(r"([a-z_]+(?:\.one|\.admin|\.no_button)?) = \S(?:.*\S)?", line) for line in lines
-        ]
+        names = [re.fullmatch(r"([a-z_]+(?:\.admin|\.no_button)?) = \S(?:.*\S)?", line) for line in lines]
         assert [line for line, name in zip(lines, names, strict=True) if not name] == []
         assert len({name[1] for name in names if name}) == len(lines)
     assert {path.stem for path in (PACKAGE / "words").glob("??.txt")} == set(LANGUAGES)
@@ -79,11 +78,15 @@ def test_each_line_of_a_file_has_a_name_and_a_text() -> None:
 def test_nobody_reads_of_a_pipe() -> None:
     """A word of Open WebUI's inside, and a vulgar or an odd one in some languages: neither lines, nor valves."""
     files = sorted((PACKAGE / "words").glob("*.txt"))
-    said = [path.name for path in files if re.search(r"\bpipes?\b", path.read_text("utf-8"), re.IGNORECASE)]
+    said = [
+        path.name
+        for path in files
+        if re.search(r"\bpipes?\b|パイプ|管道", path.read_text("utf-8"), re.IGNORECASE)
+    ]
     assert (said, len(files)) == ([], len(LANGUAGES) + 1)
     reports = [
         text
-        for module in (commands, pipe, releases, updates)
+        for module in (commands, pipe, updates)
         for name, text in vars(module).items()
         if name.isupper() and isinstance(text, str)
     ]
@@ -92,11 +95,10 @@ def test_nobody_reads_of_a_pipe() -> None:
 
 @each_language
 def test_a_file_has_every_line_that_can_be_said_in_its_language(language: Language) -> None:
-    """And a singular where the language has one."""
-    expected = {name for name in ENGLISH.lines if language.singular or not name.endswith(".one")}
-    missing = expected - ENGLISH_ONLY - language.lines.keys()
+    """And no other."""
+    missing = ENGLISH.lines.keys() - ENGLISH_ONLY - language.lines.keys()
     assert {name for name in missing if has_words(ENGLISH.lines[name])} == set()
-    assert set(language.lines) <= expected - ENGLISH_ONLY
+    assert set(language.lines) <= ENGLISH.lines.keys() - ENGLISH_ONLY
 
 
 @each_language
@@ -119,12 +121,24 @@ def test_a_line_is_one_like_the_english_one_in_its_own_words(language: Language)
         assert ending(line) == ending(english) or name in ALIKE, name
 
 
+def test_no_word_depends_on_a_count() -> None:
+    """Of one as of many: a line names what is counted, and the count behind it."""
+    found = [
+        name
+        for name, line in ENGLISH.lines.items()
+        if re.search(r"\{(?:count|requests)\b[^}]*\} [a-z]+s\b", line)
+    ]
+    assert found == ["problem_passphrase"]  # of which there are always many
+
+
 @each_language
 def test_the_button_has_the_hosts_own_name(language: Language) -> None:
     """As the installed page shows it, under which the user looks for it."""
     host = importlib.util.find_spec("open_webui")
     if host is None or host.origin is None:
         pytest.skip("Open WebUI is not installed")
+    if language.code == "zh" and is_older():
+        pytest.skip("this Open WebUI names it otherwise in Chinese")
     texts = (
         path.read_text("utf-8")
         for path in Path(host.origin).parent.glob("frontend/_app/immutable/chunks/*.js")
@@ -135,9 +149,7 @@ def test_the_button_has_the_hosts_own_name(language: Language) -> None:
         assert not any(name in language.lines[f"{line}.no_button"] for name in names)
 
 
-@pytest.mark.parametrize(
-    ("code", "said"), rows(CASES, "language => tokens, two amounts, tomorrow, a later day")
-)
+@pytest.mark.parametrize(("code", "said"), rows(CASES, "language => tokens, two amounts, a day"))
 def test_numbers_money_and_days_have_the_languages_form(code: str, said: str) -> None:
     """Also where they stand in another line, which is English wherever nobody asks for another language."""
     language, (tokens, *forms) = LANGUAGES[code], said.split("; ")
@@ -145,30 +157,20 @@ def test_numbers_money_and_days_have_the_languages_form(code: str, said: str) ->
     assert tokens in in_language(cut, language)
     assert "about 12,345 tokens less" in cut
     when = notice("on_day_at", day=date(2026, 11, 3), clock="08:00")
-    lines = (dollars(1234.5), dollars(0.0095), notice("tomorrow_at", clock="08:00"), when)
+    lines = (dollars(1234.5), dollars(0.0095), when)
     assert [in_language(line, language) for line in lines] == forms
     until = in_language(notice("next_cost_until", cached=lines[0], cold=lines[1], when=when), language)
-    assert all(part in until for part in (forms[0], forms[1], forms[3]))
-
-
-@pytest.mark.parametrize(("code", "singular"), rows(CASES, "language => the counts that are singular"))
-def test_counts_take_the_languages_plural(code: str, singular: list[int]) -> None:
-    """Nothing is singular in French and Brazilian Portuguese, and nothing at all has one in Chinese and Japanese."""
-    language = LANGUAGES[code]
-    for count in (0, 1, 2):
-        line = in_language(notice("wait_seconds", count=count), language)
-        template = language.lines["wait_seconds.one" if count in singular else "wait_seconds"]
-        assert line == template.format(count=count)
+    assert all(part in until for part in forms)
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_lines_within_lines_are_in_the_same_language(code: str) -> None:
     """A list of reasons, a wait within an error with its reference, and lines that have no words of their own."""
     language = LANGUAGES[code]
-    details = (notice("artifacts_not_found", count=2), notice("artifacts_too_large", count=3))
+    details = (notice("artifact_missing", count=2), notice("artifact_too_large", count=3))
     said = in_language(notice("artifacts_missing", count=5, details=details), language)
     assert all(in_language(detail, language) in said for detail in details)
-    wait = notice("wait_seconds", count=20)
+    wait = notice("wait_for", time="20 s")
     error = notice("provider_slow", provider=notice("the_provider", name="Acme"), wait=wait)
     said = in_language(notice("with_reference", line=error, reference="BCDFGH"), language)
     assert in_language(wait, language) in said

@@ -14,7 +14,7 @@ from tests.words.test_languages import FORMS
 
 SPEAKERS = {"notice", "for_admins", "say"}
 """Under these names the two functions that return a line are called."""
-IN_ONE_LANGUAGE = {"context/report.py", "context/page.py", "context/frame.py", "context/spending.py"}
+IN_ONE_LANGUAGE = {"context/report.py", "context/page.py", "context/spending.py"}
 """Where whole texts are put together of lines that a `speaker` has said in the user's language."""
 TEMPLATES = {name: text for name, text in ENGLISH.lines.items() if name not in FORMS}
 NODES = [
@@ -79,16 +79,6 @@ def test_no_line_is_unused() -> None:
     assert {name.partition(".")[0] for name in TEMPLATES} <= MENTIONED
 
 
-def test_a_singular_needs_no_other_values_than_its_plural() -> None:
-    """Which of them is taken depends on the count alone."""
-    singulars = [name for name in TEMPLATES if name.endswith(".one")]
-    assert all("count" in placeholders(TEMPLATES[name.removesuffix(".one")]) for name in singulars)
-    assert all(
-        placeholders(TEMPLATES[name]) <= placeholders(TEMPLATES[name.removesuffix(".one")])
-        for name in singulars
-    )
-
-
 def test_waits_and_what_went_well_are_not_important() -> None:
     """By the heads of their sections; what was cut, lost or is not as wanted is important, and so is any other text."""
     routine = (notice("summarizing", tokens=1), notice("place_found"), notice("cost_line", line="$1"))
@@ -99,17 +89,10 @@ def test_waits_and_what_went_well_are_not_important() -> None:
 
 def test_what_is_lost_of_the_chat_matters_most() -> None:
     """Then what does not arrive of its files; every name that is given a weight is one of a line."""
-    lines = notice("lacking_clipped", count=1), notice("images_too_many", count=1, limit=1), "Another."
+    lines = notice("lacking_clipped", count=1), notice("images_omitted", count=1), "Another."
     assert [*map(weight, lines)] == [3, 2, 1]
     beginnings = [each for _, names in WEIGHTS for each in names]
     assert [each for each in beginnings if not any(name.startswith(each) for name in TEMPLATES)] == []
-
-
-def test_the_singular_is_used_for_one() -> None:
-    """And only where the line has one."""
-    waits = [notice("wait_seconds", count=count).removeprefix("Please try again in ") for count in (1, 2)]
-    assert waits == ["1 second", "2 seconds"]
-    assert notice("artifacts_too_large", count=1) == "1 over the size limit"
 
 
 def test_administrators_read_their_own_words_where_there_are_some() -> None:
@@ -124,7 +107,7 @@ def test_administrators_read_their_own_words_where_there_are_some() -> None:
 
 def test_an_unknown_line_is_an_error() -> None:
     """A name without a template, and a template without its values, fail at once."""
-    for name in ("no such line", "artifacts_unavailable"):
+    for name in ("no such line", "artifacts_missing"):
         with pytest.raises(KeyError):
             notice(name)
 

@@ -1,0 +1,517 @@
+"""What must hold in a world after each of its moments, by what was sent, shown and stored.
+
+Nothing here asks the code that is judged, but for what a worker counts of its memory, and the steps in a plan's row.
+Requests are those that the stand-in has recorded, rows are read by SQL, and each message of a user has a word by which
+it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anything, and nothing waits to be written.
+
+    valid       a request is refused only where a fault has ordered it, and has no field that the service ignores
+    failure     an answer fails only where a fault has struck, and one that has come to no end says so
+    text        what has come whole is shown whole
+    marker      whatever an answer that is kept shows of a stored item is stored, and is its user's
+    cut         what a request lacks of its chat's words and tool results was said, and what it lacks more, again
+    double      no request has a message of its chat twice
+    own         no request has a word of another user's
+    prefix      a request begins as the one before it of its chat, unless its plan has gone a step further
+    thought     what a model has thought in the last answer is in the next request, where it is kept
+    bill        what was billed has one row of its user and chat, of as much; it is an estimate only after a fault
+    sum         the sums of chats and accounts are those of the rows, at the end
+    hold        nothing is held when nothing runs
+    memory      what a worker counts of its memory is within its bounds
+    recall      what a question asks for by its word is in its request
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache
+from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
+from scripts.simulation.host import words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from open_webui_openrouter_pipe.app import App
+    from scripts.simulation.clock import Clock
+    from scripts.simulation.host import Host, Shown
+    from scripts.simulation.services import Call, Exchange, Upstream
+    from scripts.standin.state import RecordedRequest
+
+Json = dict[str, Any]
+
+CANARY = re.compile(r"canary-([\w.-]+)-(\d+)")
+ORDERED = frozenset({"refusal", "recorded", "provider"})
+"""The kinds of faults by which the stand-in answers with an error."""
+LOSING = ORDERED | {"database", "database_away", "kill"}
+"""Those by which what a model has thought is not kept or sent: its provider may refuse the rest, and is asked again."""
+UNSAID = ("incomplete=", "mute")
+"""Orders that a program learns of by the answer's own form."""
+ENDLESS = ("fail=", "incomplete=", "mute", "hang", "first=200")
+"""Orders after which an answer has no end of its own."""
+SAID_OF_CUTS = re.compile(
+    r"left out|shortened|cut to|cut in|[Ss]ummariz|Only the last|less of the chat|words alone|than fit"
+)
+"""What a line says of a chat that is not sent whole."""
+SAID_OF_BREAKS = re.compile(rf"{SAID_OF_CUTS.pattern}|not reloaded")
+"""The same of one that begins otherwise: what is stored of it may not be found for once."""
+QUOTED = "[Quotations from earlier"
+"""How a text begins that is in one turn's requests alone, about what they lack."""
+COMMANDS_THAT_CUT = ("/summarize", "/aim", "/discard")
+EXPLAINED = re.compile(
+    r"next try is in|not available to several|server is busy|but only [\d,]+ fit|larger window"
+)
+"""What an answer fails by without a fault: one long before, or a message that no window holds."""
+BOUND = "bound to a different conversation"
+"""What Claude says of thoughts that it had about a shorter chat, where other valves have it sent whole again."""
+ELSEWHERE = "Provider returned error"
+"""What Gemini's other provider says of thoughts, and no more: nobody can know which one will serve a request."""
+RETENTION, KEPT = "PERSIST_REASONING_TOKENS", "conversation"
+"""A valve, and with which value thoughts stay in a chat's requests."""
+TOO_LONG, COMPRESSED = "maximum context length", "context-compression removed"
+"""What OpenRouter says and does of a chat that is not to be shortened here."""
+CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
+FLEETING = "Z"
+"""How the name of a stored item begins that is deleted before its chat is."""
+TEMPORARY = "temporary:"
+"""How the id of a chat begins that is not saved."""
+MOST_TASKS = 8
+"""Of a worker, when nothing runs: those that wait for the next thing to do."""
+NO_BILL: Json = {"total_cost": 0, "upstream_inference_cost": 0, "is_named": False}
+NEVER = "", 0.0, None
+LOST_SECONDS = 60.0
+"""Before its end, what a worker has not written."""
+HOLD_SECONDS = 120.0
+"""After them whatever a killed worker has held is over."""
+NEW_ROWS = f"{ROWS.replace('SELECT id', 'SELECT rowid, id')} AND rowid > ? ORDER BY rowid"
+NAMED = "SELECT id, user_id FROM openrouter_pipe_artifact WHERE id IN (SELECT value FROM json_each(?))"
+STEPS = "SELECT steps FROM openrouter_pipe_audit WHERE generation = ?"
+
+
+class World(Protocol):
+    """What is judged."""
+
+    upstream: Upstream
+
+    @property
+    def kills(self) -> Sequence[tuple[str, float]]:
+        """The names of workers that were killed, and when, in true epoch seconds."""
+
+    @property
+    def apps(self) -> Mapping[str, App]:
+        """Those of the workers that live."""
+
+    @property
+    def host(self) -> Host:
+        """What the valves are, and what users have seen since the laws were asked last, in its order."""
+
+    def query(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """What a statement finds in the database."""
+
+    @property
+    def clock(self) -> Clock:
+        """The world's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What has happened since the laws were asked last; `struck` counts the faults by their kinds."""
+
+    exchanges: Sequence[Exchange]
+    answers: Sequence[Shown]
+    struck: Counter[str]
+
+
+@dataclass(slots=True)
+class _Chat:
+    """What is known of a user's chat."""
+
+    body: Json | None = None
+    """Of its last request for an answer."""
+    thoughts: set[str] = field(default_factory=set)
+    """What its model has thought in its last answer, by the provider's ids."""
+    lacks: set[str] = field(default_factory=set)
+    """What was not sent of it, of which its user was told."""
+    is_odd: bool = False
+    """Whether a fault has struck its last answer."""
+    was_refused: bool = False
+    """Whether anything in it was: what is left out of it for that, the worker knows alone that was told so."""
+    worker: str = ""
+    """Which one has answered last."""
+
+
+class Laws:
+    """Judges one world, moment after moment."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.judged: Counter[str] = Counter()
+        """How often each law was asked."""
+        self._row = 0
+        self._running: list[Exchange] = []
+        self._struck: Counter[str] = Counter()
+        self._chats: defaultdict[tuple[str, str], _Chat] = defaultdict(_Chat)
+        self._users: set[str] = set()
+        self._thoughts_of: dict[str, str] = {}
+        """Whose a provider's items are, by their ids."""
+        self._rows_of: Counter[str] = Counter()
+        self._unbilled: dict[str, Json] = {}
+        self._paid: dict[str, Json] = {}
+        """By the ids of rows, also those that are deleted with their chats: whose they are, and what they say."""
+        self._bills = 0
+        self._ended: dict[str, tuple[str, float, Call | None]] = {}
+
+    def check(self) -> list[str]:
+        """What does not hold, each as a line that begins with the name of its law."""
+        moment = self._moment()
+        found = [
+            *self._of_requests(moment),
+            *self._of_answers(moment),
+            *self._of_bills(moment),
+            *self._of_holds(),
+            *self._of_memory(),
+        ]
+        for exchange in moment.exchanges:
+            if record := exchange.record:  # a year of them is more than memory holds
+                record.raw, record.body, record.output = b"", None, []
+        return found
+
+    def settle(self) -> list[str]:
+        """The same at the end of a world, with all rows once more."""
+        found, report = self.check(), Report()
+        self.judged["sum"] += 1
+        left = {name: money for name, _, _, *money in self.world.query(ROWS)}
+        for name, (cost, provider, *_) in left.items():
+            self._paid[name] |= {"cost": cost, "provider_cost": provider}
+        gone = {f"{row['user_id']} {row['chat_id']}" for name, row in self._paid.items() if name not in left}
+        compare_sums(self.world.query, [*self._paid.values()], report, unknown=gone)
+        return [*found, *(f"sum: {each}" for each in report.violations)]
+
+    def _moment(self) -> Moment:
+        upstream = self.world.upstream
+        new = [*self._running, *upstream.exchanges]
+        upstream.exchanges.clear()
+        over = [each for each in new if not each.record or each.record.ended_at is not None]
+        self._running = [each for each in new if each.record and each.record.ended_at is None]
+        answers = [*self.world.host.answers]
+        self.world.host.answers.clear()
+        struck = upstream.faults.struck - self._struck
+        self._struck = Counter(upstream.faults.struck)
+        return Moment(over, answers, struck)
+
+    # --- requests
+
+    def _of_requests(self, moment: Moment) -> Iterator[str]:
+        yield from (f"valid: the stand-in has failed: {each}" for each in self.world.upstream.failures)
+        answered = [each for each in moment.exchanges if each.record and each.record.status == 200]
+        elsewhere = {each.call for each in moment.exchanges if each.record and each.record.error == ELSEWHERE}
+        helped: set[Call | None] = {each.call for each in answered if each.call and _is_answer(each)}
+        helped |= {each.call for each in moment.exchanges if _kinds(each) & ORDERED}
+        for exchange in moment.exchanges:
+            if (record := exchange.record) is None:
+                continue
+            self.judged["valid"] += 1
+            if exchange.generation:
+                self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0, exchange.call
+            is_lost = exchange.call in helped and (LOSING & {*moment.struck} or exchange.call in elsewhere)
+            is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record) or is_lost
+            if record.status >= 400 and not is_due:
+                yield f"valid: {record.path} was answered with {record.status} ({record.error})"
+            is_whole = self.world.host.valves.get("CONTEXT_STRATEGY") == "off"
+            yield from (f"valid: {each}" for each in record.warnings if not (is_whole and COMPRESSED in each))
+            if exchange.call:
+                yield from self._of_words(exchange, exchange.call)
+
+    def _is_unforeseen(self, record: RecordedRequest) -> bool:
+        """Whether nobody could know that it would be refused, or nobody is to look."""
+        is_whole = self.world.host.valves.get("CONTEXT_STRATEGY") == "off" and TOO_LONG in record.error
+        is_early = record.path == "/generation" and record.status == 404
+        is_rebound = BOUND in record.error and self.world.host.has_changed
+        return is_whole or is_early or is_rebound or record.error == ELSEWHERE
+
+    def _of_words(self, exchange: Exchange, call: Call) -> Iterator[str]:
+        assert exchange.record
+        self.judged["own"] += 1
+        whose = {user for user, _ in CANARY.findall(exchange.record.raw.decode("utf-8", "replace"))}
+        self._users.add(call.user_id)
+        if others := sorted(whose & self._users - {call.user_id}):
+            yield f"own: a request of {call.user_id} has words of {', '.join(others)}"
+        items = exchange.record.body.get("input") if exchange.record.body else None
+        for item in items if isinstance(items, list) else ():
+            if (owner := self._thoughts_of.get(item.get("id", ""), call.user_id)) != call.user_id:
+                yield f"own: a request of {call.user_id} has a thought of {owner}"
+        for item in exchange.record.output:
+            if item["type"] == "reasoning":
+                self._thoughts_of[item["id"]] = call.user_id
+
+    # --- answers
+
+    def _of_answers(self, moment: Moment) -> Iterator[str]:
+        by_call = defaultdict[Any, list["Exchange"]](list)
+        for exchange in moment.exchanges:
+            if exchange.call and _is_answer(exchange):
+                by_call[exchange.call].append(exchange)
+        turns = Counter(shown.call.chat_id for shown in moment.answers)
+        for shown in moment.answers:
+            sent = by_call[shown.call]
+            chat = self._chats[shown.call.user_id, shown.call.chat_id]
+            yield from self._of_failure(shown, sent, moment.struck)
+            yield from self._of_markers(shown)
+            yield from self._of_text(shown, sent)
+            last = sent[-1].record if sent else None
+            if last and shown.call.chat_id:
+                yield from self._of_cut(shown, last, chat)
+                if turns[shown.call.chat_id] == 1:
+                    yield from self._of_prefix(shown, sent, chat)
+            chat.body = last.body if last else None
+            outputs = [each.record.output for each in sent if each.record]
+            chat.thoughts = {item["id"] for items in outputs for item in items if item["type"] == "reasoning"}
+            chat.worker = sent[-1].worker if sent else ""
+            is_refused = any(each.record and each.record.status >= 400 for each in sent)
+            chat.was_refused |= is_refused
+            chat.is_odd = bool(moment.struck or shown.error or is_refused) or shown.ended != "whole"
+
+    def _of_failure(self, shown: Shown, sent: Sequence[Exchange], struck: Mapping[str, int]) -> Iterator[str]:
+        if shown.ended != "whole":
+            return
+        self.judged["failure"] += 1
+        if shown.error and not struck and not EXPLAINED.search(shown.error):
+            yield f"failure: {shown.call} fails without a fault: {shown.error}"
+        if sent and _is_endless(sent[-1], shown.call) and not (shown.error or shown.lines):
+            yield f"failure: {shown.call} has no end, and nothing is said: {sent[-1].faults}"
+
+    def _of_text(self, shown: Shown, sent: Sequence[Exchange]) -> Iterator[str]:
+        """What has come whole must be shown whole; a program reads it in another form."""
+        if not shown.call.message_id or shown.ended != "whole":
+            return
+        there = _bare("".join(words_of(json.loads(shown.output))))
+        for exchange in sent:
+            record = exchange.record
+            if record is None or record.usage is None or exchange.faults:
+                continue
+            self.judged["text"] += 1
+            if (written := _bare(record.written)) not in there:
+                yield f"text: {shown.call} shows {there[:80]!r} for {written[:80]!r}"
+
+    def _of_markers(self, shown: Shown) -> Iterator[str]:
+        if shown.ended == "killed":  # nobody keeps that, and a call may have a name before it is whole
+            return
+        self.judged["marker"] += 1
+        pasted = _marked(json.dumps(shown.messages))
+        names = {name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)}
+        if not names or shown.call.chat_id.startswith(TEMPORARY):
+            return
+        owners = dict(self.world.query(NAMED, [json.dumps(sorted(names))]))
+        for name in sorted(names):
+            if owners.get(name) != shown.call.user_id:
+                yield f"marker: {name} of {shown.call} is of {owners.get(name, 'nobody')}"
+
+    def _of_cut(self, shown: Shown, record: RecordedRequest, chat: _Chat) -> Iterator[str]:
+        self.judged["cut"] += 1
+        said = [*shown.lines, shown.error]
+        is_told = any(text.startswith(COMMANDS_THAT_CUT) for text in shown.messages)
+        is_told |= any(map(SAID_OF_CUTS.search, said)) or shown.ended != "whole"
+        strings = [*_strings(record.body)]
+        self.judged["double"] += 1
+        known = Counter(shown.messages)
+        if doubled := [text[:40] for text in known if strings.count(text) > known[text]]:
+            yield f"double: {shown.call} was sent with {doubled} more than once"
+        lasting = "\n".join(text for text in strings if not text.startswith(QUOTED))
+        missing = {text for text in shown.before if text not in lasting}
+        if (new := missing - chat.lacks) and not (is_told or shown.error):
+            begun = sorted(text[:40] for text in new)[:3]
+            yield f"cut: {shown.call} was sent without {begun}, and nothing was said ({shown.lines})"
+        chat.lacks |= missing
+        if shown.expects and self.world.host.valves.get("RECALL", True):
+            self.judged["recall"] += 1
+            if (
+                shown.ended == "whole"
+                and not shown.error
+                and not any(shown.expects in text for text in strings)
+            ):
+                yield f"recall: {shown.call} was sent without {shown.expects}"
+
+    def _of_prefix(self, shown: Shown, sent: Sequence[Exchange], chat: _Chat) -> Iterator[str]:
+        record = sent[0].record
+        if not (shown.appended and chat.body and record) or chat.is_odd or any(each.faults for each in sent):
+            return
+        if chat.was_refused and chat.worker != sent[0].worker:
+            return
+        self.judged["prefix"] += 1
+        if any(map(SAID_OF_BREAKS.search, shown.lines)):
+            return
+        if self._keeps_thoughts(shown.call):
+            self.judged["thought"] += 1
+            if lost := chat.thoughts - {item.get("id") for item in record.body["input"]}:
+                yield f"thought: {shown.call} was sent without {sorted(lost)}"
+        at = broken_at(*(self._kept(body, shown.call) for body in (chat.body, record.body)))
+        if at == "":
+            return
+        found = self.world.query(STEPS, [sent[0].generation])
+        if not any(step.get("triggered") for (steps,) in found for step in json.loads(steps)):
+            yield f"prefix: {shown.call} begins otherwise than the request before it, at {at}"
+
+    def _kept(self, body: Json, call: Call) -> Json:
+        """A request without thoughts, where the valves let them go after a turn; what followed them then has no id."""
+        if self._keeps_thoughts(call) or not isinstance(body["input"], list):
+            return body
+        items = [item for item in body["input"] if item.get("type") != "reasoning"]
+        return {**body, "input": [{name: item[name] for name in item if name != "id"} for item in items]}
+
+    def _keeps_thoughts(self, call: Call) -> bool:
+        """Whether thoughts stay in a chat's requests after their turn."""
+        host = self.world.host
+        valves = host.valves, host.users[call.user_id].valves
+        return all(each.get(RETENTION, KEPT) == KEPT for each in valves)
+
+    # --- what is stored, and held
+
+    def _of_bills(self, moment: Moment) -> Iterator[str]:
+        service = self.world.upstream.service
+        self._unbilled |= dict([*service.bills.items()][self._bills :])
+        self._bills = len(service.bills)
+        for row, name, generation, estimated, *money, user, chat, _, _, _ in self.world.query(
+            NEW_ROWS, [self._row]
+        ):
+            (cost, provider), self._row = money, row
+            self._paid[name] = {"user_id": user, "chat_id": chat, "cost": cost, "provider_cost": provider}
+            self.judged["bill"] += 1
+            self._rows_of[generation] += 1
+            _, _, call = self._ended.get(generation, NEVER)
+            whose = call and (call.user_id, "" if call.chat_id.startswith(TEMPORARY) else call.chat_id)
+            if whose and whose != (user, chat):
+                yield f"bill: {generation} of {call} has a row of {user} in {chat!r}"
+            if generation and self._rows_of[generation] > 1:
+                yield f"bill: {generation} has {self._rows_of[generation]} rows"
+            elif not estimated:
+                yield from self._of_exact(generation, cost + provider)
+            elif self._unbilled.pop(generation, NO_BILL)["is_named"] and not (
+                moment.struck or self._may_be_lost(generation)
+            ):
+                yield f"bill: {generation} is estimated, and nothing has struck"
+        for generation, bill in [*self._unbilled.items()]:
+            if bill["is_named"] and generation in self._ended:
+                del self._unbilled[generation]
+                if not self._may_be_lost(generation):
+                    yield f"bill: {generation} (${billed(bill):.6f}) has no row"
+
+    def _of_exact(self, generation: str, dollars: float) -> Iterator[str]:
+        """A row that is no estimate."""
+        bill = self._unbilled.pop(generation, NO_BILL)
+        if abs(dollars - billed(bill)) > MOST_ROUNDING:
+            yield f"bill: {generation or 'nothing'} has a row of ${dollars:.6f} for ${billed(bill):.6f}"
+
+    def _may_be_lost(self, generation: str) -> bool:
+        """Whether its worker was killed before it can have been written."""
+        worker, ended, _ = self._ended.get(generation, NEVER)
+        return any(
+            name == worker and when - LOST_SECONDS < ended <= when + 1 for name, when in self.world.kills
+        )
+
+    def _of_holds(self) -> Iterator[str]:
+        self.judged["hold"] += 1
+        now = self.world.clock.true()
+        held = self.world.query(f"{HOLDS} WHERE until > ?", [int(now)])[0][0]
+        if held and not any(now - when < HOLD_SECONDS for _, when in self.world.kills):
+            yield f"hold: {held} are held, and nothing runs"
+
+    def _of_memory(self) -> Iterator[str]:
+        self.judged["memory"] += 1
+        for name, app in self.world.apps.items():
+            worker = app.worker
+            budget = worker.encoded_files.budget
+            if budget.held_bytes:
+                yield f"memory: {name} holds {budget.held_bytes} bytes for nobody"
+            if budget.used_bytes > budget.limit_bytes:
+                yield f"memory: {name} has {budget.used_bytes} bytes, and may have {budget.limit_bytes}"
+            if len(worker.own.tasks) > MOST_TASKS:
+                yield f"memory: {name} has {len(worker.own.tasks)} tasks"
+            for owner in (worker, worker.memory, worker.planner.caches, worker.spending):
+                for key, cache in _caches(owner):
+                    if cache.size > 2 * cache._half:  # noqa: SLF001 - its own bound
+                        yield f"memory: {key} of {name} has {cache.size}"
+
+
+def billed(bill: Json) -> float:
+    """The dollars of one of the stand-in's bills."""
+    return float(bill["total_cost"] + (bill["upstream_inference_cost"] or 0))
+
+
+def broken_at(before: Json, now: Json) -> str:
+    """Where a request begins otherwise than an earlier one of its chat, up to the end of that one's last answer.
+
+    "" where it does not. Marks of what is to be cached are no part of it.
+    """
+    for name in ("instructions", "tools"):
+        if _plain(before.get(name)) != _plain(now.get(name)):
+            return name
+    old, new = before["input"], now["input"]
+    if not isinstance(old, list) or not isinstance(new, list):
+        return "" if old == new else "input"
+    answered = [at for at, item in enumerate(old) if item.get("role", "assistant") == "assistant"]
+    user = [
+        at for at, item in enumerate(old) if item.get("role") == "user" and CANARY.search(json.dumps(item))
+    ]
+    end = max((at for at in answered if user and at < user[-1]), default=-1) + 1
+    for at, (one, other) in enumerate(zip(old[:end], [*new, *[None] * end], strict=False)):
+        if _plain(one) != _plain(other):
+            return f"input[{at}] ({one.get('type', one.get('role'))})"
+    return ""
+
+
+def _plain(value: Any) -> Any:
+    """A value without marks of what is to be cached."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items() if name not in CACHE_MARKS}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _kinds(exchange: Exchange) -> set[str]:
+    return {fault["kind"] for fault in exchange.faults}
+
+
+def _is_answer(exchange: Exchange) -> bool:
+    record = exchange.record
+    return bool(record and record.path == "/responses" and record.body and not record.is_summary)
+
+
+def _is_endless(exchange: Exchange, call: Call) -> bool:
+    """Whether an answer has no end that its user could take for one."""
+    record = exchange.record
+    cuts = {fault["how"] for fault in exchange.faults if fault["kind"] == "cut"}
+    ordered = [fault.get("orders", "") for fault in exchange.faults]
+    is_ordered = any(
+        order.startswith(ENDLESS) and (call.chat_id or not order.startswith(UNSAID)) for order in ordered
+    )
+    refused = bool(record and record.status >= 400)
+    return (
+        refused or is_ordered or (exchange.is_broken and cuts != {"noise"} and not (record and record.usage))
+    )
+
+
+def _bare(text: str) -> str:
+    """A text without spaces: the host strips them."""
+    return "".join(text.split())
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _strings(each)
+
+
+def _marked(text: str) -> set[str]:
+    return {ulid for found in MARKER.findall(text) for ulid in found if ulid}
+
+
+def _caches(owner: object) -> Iterator[tuple[str, ContentCache[Any]]]:
+    """The caches of something, by their names."""
+    for name in (*getattr(owner, "__dict__", ()), *getattr(type(owner), "__slots__", ())):
+        if isinstance(cache := getattr(owner, name, None), ContentCache):
+            yield name, cache

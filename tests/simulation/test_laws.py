@@ -1,0 +1,349 @@
+"""The laws of a simulated world: silent about a world in order, and each of them speaks about what breaks it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scripts.simulation.host import Shown
+from scripts.simulation.laws import Laws, broken_at
+from scripts.simulation.services import Call, Exchange
+from scripts.standin.state import RecordedRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Json = dict[str, Any]
+
+NOW = 2000.0
+ULID = "01ARZ3NDEKTSV4RRFFQ6"
+QUESTION, SECOND = "canary-ada-1 Good morning", "canary-ada-2 And good night"
+TOLD = "2 of 9 earlier turns were left out: about 900 tokens."
+TABLES = """
+    CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
+        purpose, created, rejected DEFAULT 0, steps DEFAULT '[]');
+    CREATE TABLE openrouter_pipe_artifact (id, user_id);
+    CREATE TABLE openrouter_pipe_hold (id, until);
+    CREATE TABLE openrouter_pipe_ledger (user_id, chat_id, cost, provider_cost);
+    CREATE TABLE openrouter_pipe_usage (account, cost, provider_cost);
+"""
+ROW = "INSERT INTO openrouter_pipe_audit VALUES (?,?,?,?,0,'ada','chat-1','a/m','answer',1,0,'[]')"
+
+
+class World:
+    """One answer of one request, billed and shown as it should be."""
+
+    def __init__(self) -> None:
+        service = SimpleNamespace(bills=dict[str, Json]())
+        faults = SimpleNamespace(struck=Counter[str]())
+        self.upstream: Any = SimpleNamespace(
+            exchanges=list[Exchange](), service=service, faults=faults, failures=list[str]()
+        )
+        self.kills: list[tuple[str, float]] = []
+        self.apps: dict[str, Any] = {}
+        self.clock: Any = SimpleNamespace(true=lambda: NOW)
+        users = {"ada": SimpleNamespace(valves={})}
+        self.host: Any = SimpleNamespace(valves={}, users=users, answers=list[Shown]())
+        self.asked_before = 0
+        self.rows = sqlite3.connect(":memory:")
+        self.rows.executescript(TABLES)
+        self.rows.execute(f"INSERT INTO openrouter_pipe_artifact VALUES ('{ULID}', 'ada')")
+        self.laws = Laws(self)
+        self.asked([QUESTION])
+
+    def query(self, statement: str, values: Any = ()) -> list[Any]:
+        return self.rows.execute(statement, values).fetchall()
+
+    def asked(self, texts: list[str], *, before: tuple[Json, ...] = (), **shown: Any) -> Exchange:
+        """Another answer, whose request has these texts."""
+        self.asked_before += 1
+        number = self.asked_before
+        items = [*before, *({"role": "user", "content": text} for text in texts)]
+        body = {"model": "a/m", "input": items}
+        raw = json.dumps(body).encode()
+        record = RecordedRequest("POST", "/responses", "", {}, "account", raw, body, NOW - 10)
+        call = shown.pop("call", Call("ada", "chat-1", f"message-{number}"))
+        record.status, record.finished, record.ended_at, record.usage = 200, True, NOW - 5, {}
+        exchange = Exchange("w0", call, record, f"gen-{number}")
+        self.upstream.exchanges.append(exchange)
+        self.upstream.service.bills[f"gen-{number}"] = {
+            "id": f"gen-{number}",
+            "total_cost": 0.25,
+            "upstream_inference_cost": 0,
+            "is_named": True,
+            "cancelled": False,
+            "user": None,
+            "model": "a/m",
+            "began_at": NOW - 10,
+            "told_at": NOW,
+        }
+        self.rows.execute(ROW, (f"row-{number}", f"gen-{number}", 0, 0.25))
+        whose = call.user_id, call.chat_id, f"row-{number}"
+        self.rows.execute("UPDATE openrouter_pipe_audit SET user_id = ?, chat_id = ? WHERE id = ?", whose)
+        record.written = "Yes." if number == 1 else "No."
+        text = f"[{ULID}]: #\n{record.written}" if number == 1 else record.written
+        output = json.dumps([{"type": "message", "content": [{"type": "output_text", "text": text}]}])
+        said = tuple(shown.pop("messages", texts))
+        kept = tuple(shown.pop("words", said))
+        self.host.answers.append(Shown(call, said, output, before=kept, **shown))
+        return exchange
+
+    def show(self, **fields: Any) -> None:
+        """Let the last answer be another one."""
+        last = self.host.answers.pop()
+        values = {name: getattr(last, name) for name in Shown.__slots__}
+        self.host.answers.append(Shown(**values | fields))
+
+    @property
+    def last(self) -> Exchange:
+        exchange: Exchange = self.upstream.exchanges[-1]
+        return exchange
+
+    @property
+    def record(self) -> RecordedRequest:
+        assert self.last.record
+        return self.last.record
+
+
+ANSWERED: tuple[Json, ...] = ({"role": "user", "content": QUESTION}, {"role": "assistant", "content": "Yes."})
+
+
+def goes_on(world: World, *, system: str = "") -> Exchange:
+    """Two more questions; before the second one the chat may have changed."""
+    assert world.laws.check() == []
+    world.asked([SECOND], before=ANSWERED, messages=[QUESTION, SECOND], appended=True)
+    assert world.laws.check() == []
+    changed = ({**ANSWERED[0], "content": f"{QUESTION}{system}"}, ANSWERED[1])
+    more = (*changed, {"role": "user", "content": SECOND}, {"role": "assistant", "content": "No."})
+    texts = ["canary-ada-3 And?"]
+    return world.asked(texts, before=more, messages=[QUESTION, SECOND, *texts], appended=True)
+
+
+def goes_on_without(*thoughts: str) -> Callable[[World], None]:
+    """The next request has not all that the model thought before its first answer."""
+
+    def change(world: World) -> None:
+        world.record.output = [{"type": "reasoning", "id": each} for each in ("rs_1", "rs_2")]
+        assert world.laws.check() == []
+        kept = [{"type": "reasoning", "id": each} for each in ("rs_1", "rs_2") if each not in thoughts]
+        before = (ANSWERED[0], *kept, ANSWERED[1])
+        world.asked([SECOND], before=before, messages=[QUESTION, SECOND], appended=True)
+
+    return change
+
+
+def quoted(world: World) -> None:
+    """A turn's quotations go with it: what they have is not sent with the next one."""
+    said = f"[Quotations from earlier turns of this conversation]\n{SECOND}"
+    world.record.body["input"].append({"role": "user", "content": said})
+    world.show(before=(QUESTION, SECOND))
+
+
+def lacks_more(world: World) -> None:
+    """What its user was told of is not sent, and then more."""
+    world.show(before=(QUESTION, SECOND), lines=(TOLD,))
+    assert world.laws.check() == []
+    world.asked([QUESTION], words=(QUESTION, SECOND))
+    assert world.laws.check() == []
+    world.asked([QUESTION], words=(QUESTION, SECOND, "canary-ada-3 And?"))
+
+
+def refused(world: World) -> None:
+    world.record.status, world.record.error = 400, "no such parameter"
+
+
+def ordered(world: World) -> None:
+    refused(world)
+    world.last.faults.append({"kind": "recorded", "row": 1})
+    world.upstream.faults.struck["recorded"] += 1
+
+
+def cut_off(world: World) -> None:
+    world.last.faults.append({"kind": "cut", "how": "drop", "after_bytes": 1})
+    world.last.is_broken, world.record.usage = True, None
+    world.upstream.faults.struck["cut"] += 1
+
+
+def another(world: World) -> None:
+    """Eve has sent something of her own, and Ada what is Eve's."""
+    world.asked(["canary-eve-1 Hello"], call=Call("eve", "chat-9", "message-9"))
+    world.upstream.exchanges.reverse()
+    world.record.raw += b" canary-eve-1"
+
+
+def thought(world: World) -> None:
+    """What Eve's model has thought is in Ada's next request."""
+    world.last.call = Call("eve", "chat-9", "message-9")
+    world.record.raw, world.record.output = b"", [{"type": "reasoning", "id": "rs_1"}]
+    world.record.written = ""
+    world.rows.execute("UPDATE openrouter_pipe_audit SET user_id = 'eve', chat_id = 'chat-9'")
+    world.show(call=world.last.call, output="[]", messages=())
+    world.asked([QUESTION], before=({"type": "reasoning", "id": "rs_1", "summary": []},))
+    world.host.users["eve"] = world.host.users["ada"]
+
+
+def of_worker(**sizes: Any) -> Callable[[World], None]:
+    """A worker that counts so much."""
+    budget = {"held_bytes": 0, "used_bytes": 0, "limit_bytes": 10} | sizes
+    tasks = range(budget.pop("tasks", 0))
+    files = SimpleNamespace(budget=SimpleNamespace(**budget))
+    empty = SimpleNamespace(caches=SimpleNamespace())
+    worker = SimpleNamespace(
+        encoded_files=files, own=SimpleNamespace(tasks=tasks), memory=empty, planner=empty, spending=empty
+    )
+    return lambda world: world.apps.update(w0=SimpleNamespace(worker=worker))
+
+
+def also(*changes: Callable[[World], Any]) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        for each in changes:
+            each(world)
+
+    return change
+
+
+def sql(statement: str) -> Callable[[World], Any]:
+    return lambda world: world.rows.execute(statement)
+
+
+BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
+    "a world in order": (lambda _: None, ""),
+    "a refusal": (also(refused, lambda world: world.show(error="Refused.")), "valid failure"),
+    "one that was ordered, and told": (also(ordered, lambda world: world.show(error="Refused.")), ""),
+    "one that was ordered, and not told": (ordered, "failure"),
+    "a field that is ignored": (lambda world: world.record.warnings.append("unknown key"), "valid"),
+    "a stand-in that fails": (lambda world: world.upstream.failures.append("KeyError"), "valid"),
+    "an error without a fault": (lambda world: world.show(error="Broken."), "failure"),
+    "an answer that is cut off": (cut_off, "failure"),
+    "one that says so": (also(cut_off, lambda world: world.show(error="Lost.")), ""),
+    "one that was stopped": (also(cut_off, lambda world: world.show(ended="stopped")), ""),
+    "a marker without a row": (sql("DELETE FROM openrouter_pipe_artifact"), "marker"),
+    "one in what a dead process has not kept": (
+        also(sql("DELETE FROM openrouter_pipe_artifact"), lambda world: world.show(ended="killed")),
+        "",
+    ),
+    "a marker of another": (sql("UPDATE openrouter_pipe_artifact SET user_id = 'eve'"), "marker"),
+    "a message that is not sent": (lambda world: world.show(before=(QUESTION, SECOND)), "cut"),
+    "one that is sent in part": (lambda world: world.show(before=(f"{QUESTION}, and good night",)), "cut"),
+    "one that is said not to be": (lambda world: world.show(before=(QUESTION, SECOND), lines=(TOLD,)), ""),
+    "one that is sent twice": (
+        lambda world: world.record.body["input"].append({"role": "user", "content": QUESTION}),
+        "double",
+    ),
+    "one that is quoted alone": (quoted, "cut"),
+    "another than was said before": (lacks_more, "cut"),
+    "an answer that is shown in part": (lambda world: world.show(output="[]"), "text"),
+    "one that a program has in another form": (
+        lambda world: world.show(output="[]", call=Call("ada", "", "")),
+        "",
+    ),
+    "a word of another": (another, "own"),
+    "a thought of another": (thought, "own"),
+    "a chat that goes on": (goes_on, ""),
+    "one that goes on with its thoughts": (goes_on_without(), ""),
+    "one that goes on without a thought": (goes_on_without("rs_2"), "thought"),
+    "one whose user lets them go": (
+        also(
+            lambda world: world.host.valves.update(PERSIST_REASONING_TOKENS="disabled"),
+            goes_on_without("rs_1", "rs_2"),
+        ),
+        "",
+    ),
+    "another beginning": (lambda world: goes_on(world, system=" Changed."), "prefix"),
+    "one after what was stored is not found": (
+        also(
+            lambda world: goes_on(world, system=" Changed."),
+            lambda world: world.show(lines=("Stored items not reloaded: 3 (the database is unavailable).",)),
+        ),
+        "",
+    ),
+    "one that a step of the plan has": (
+        also(
+            lambda world: goes_on(world, system=" Changed."),
+            sql("""UPDATE openrouter_pipe_audit SET steps = '[{"triggered": true}]'"""),
+        ),
+        "",
+    ),
+    "a bill without a row": (sql("DELETE FROM openrouter_pipe_audit"), "bill"),
+    "one of a worker that was killed": (
+        also(
+            sql("DELETE FROM openrouter_pipe_audit"),
+            lambda world: world.kills.append(("w0", NOW - 4)),
+        ),
+        "",
+    ),
+    "one of another worker": (
+        also(
+            sql("DELETE FROM openrouter_pipe_audit"),
+            lambda world: world.kills.append(("w1", NOW - 4)),
+        ),
+        "bill",
+    ),
+    "a row of another": (sql("UPDATE openrouter_pipe_audit SET user_id = 'eve'"), "bill"),
+    "a row of another chat": (sql("UPDATE openrouter_pipe_audit SET chat_id = 'chat-9'"), "bill"),
+    "another sum": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26"), "bill"),
+    "an estimate": (sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"), "bill"),
+    "an estimate after a fault": (
+        also(
+            sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"),
+            lambda world: world.upstream.faults.struck.update(["refusal"]),
+        ),
+        "",
+    ),
+    "two rows": (lambda world: world.rows.execute(ROW, ("row-9", "gen-1", 0, 0.25)), "bill"),
+    "a row without a bill": (lambda world: world.rows.execute(ROW, ("row-9", "gen-9", 0, 0.25)), "bill"),
+    "a hold": (sql(f"INSERT INTO openrouter_pipe_hold VALUES ('row-9', {NOW + 60})"), "hold"),
+    "files in memory": (of_worker(held_bytes=1), "memory"),
+    "too many of them": (of_worker(used_bytes=11), "memory"),
+    "tasks": (of_worker(tasks=99), "memory"),
+    "a worker in order": (of_worker(), ""),
+    "a word that is not found": (lambda world: world.show(expects="lantern"), "recall"),
+    "one that is": (lambda world: world.show(expects="morning"), ""),
+}
+
+
+@pytest.mark.parametrize("case", BREAKS)
+def test_each_law_speaks_of_what_breaks_it(case: str) -> None:
+    """By its name, and of nothing else."""
+    change, law = BREAKS[case]
+    world = World()
+    change(world)
+    found = world.laws.check()
+    assert [line.partition(":")[0] for line in found] == law.split()
+
+
+def test_what_was_judged_is_not_judged_again() -> None:
+    """Another look finds nothing, and a new bill is found."""
+    world = World()
+    laws = world.laws
+    assert laws.check() == laws.check() == []
+    world.asked([QUESTION])
+    world.rows.execute("DELETE FROM openrouter_pipe_audit WHERE generation = 'gen-2'")
+    assert [line.partition(":")[0] for line in laws.check()] == ["bill"]
+
+
+def test_the_sums_are_audited_at_the_end() -> None:
+    """Those of chats and accounts are compared with their rows."""
+    world = World()
+    world.rows.execute("INSERT INTO openrouter_pipe_ledger VALUES ('ada', 'chat-1', 0.25, 0)")
+    world.rows.executemany("INSERT INTO openrouter_pipe_usage VALUES (?, 0.25, 0)", [("user:ada",), ("all",)])
+    laws = world.laws
+    assert laws.settle() == []
+    world.rows.execute("UPDATE openrouter_pipe_usage SET cost = 0.5 WHERE account = 'all'")
+    assert [line.partition(" of")[0] for line in laws.settle()] == ["sum: usage"]
+
+
+def test_marks_of_the_cache_are_no_part_of_a_prefix() -> None:
+    """They go along with the end of a chat; another tool or other instructions are told apart."""
+    marked = {**ANSWERED[0], "prompt_cache_breakpoint": {"mode": "explicit"}}
+    before = {"input": [marked, ANSWERED[1], {"role": "user", "content": SECOND}], "tools": [{"name": "a"}]}
+    now = {"input": [*ANSWERED, {"role": "user", "content": SECOND}], "tools": [{"name": "a"}]}
+    assert broken_at(before, now) == ""
+    assert broken_at(before, {**now, "tools": []}) == "tools"
+    assert broken_at(before, {**now, "instructions": "Be kind."}) == "instructions"
+    assert broken_at(before, {**now, "input": [*ANSWERED[:1]]}) == "input[1] (assistant)"
