@@ -324,8 +324,9 @@ class Acts:
             fields = (message.id, message.parent, message.role, message.text, message.model)
             output = json.loads(json.dumps(message.output))
             copy.messages[message.id] = Message(*fields, output, message.files, message.created)
-        question = self._question(copy, text_of(self.world, self.step), copy.leaf)
-        await self._answer(copy, question)
+        async with copy.lock:
+            question = self._question(copy, text_of(self.world, self.step), copy.leaf)
+            await self._answer(copy, question)
 
     async def go_on(self) -> None:
         """Have the last answer continued."""
