@@ -88,7 +88,7 @@ def test_a_person_chats(page: Browser, standin: StandIn) -> None:
     begin(page, "Stand-in: script")
     standin.reset()
     page.send("[[standin: reasoning=summary]] [[standin: slow=600]] count")
-    page.wait(lambda: len(page.last_answer().partition("/context.")[2].split()) > 5)
+    page.wait(lambda: len(page.last_answer().partition("Models).")[2].split()) > 5)
     page.stop()
     assert not MARKER.search(page.last_answer())
     assert "You said" in say(page, "go on")
