@@ -363,7 +363,7 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return text as Markdown shows it as it is, in one line."""
-    line = " ".join(text.split())
+    line = re.sub(r"\s+", " ", text)
     marked = _MARKUP.sub(lambda found: _APART.get(found[0], f"\\{found[0]}"), line)
     return _NUMBERED.sub(r"\1\\\2", marked)
 
