@@ -364,8 +364,8 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
 def plain(text: str) -> str:
     """Return text as Markdown shows it as it is, in one line."""
     line = re.sub(r"\s+", " ", text)
-    marked = _MARKUP.sub(lambda found: _APART.get(found[0], f"\\{found[0]}"), line)
-    return _NUMBERED.sub(r"\1\\\2", marked)
+    line = _MARKUP.sub(lambda found: _APART.get(found[0], f"\\{found[0]}"), line)
+    return _NUMBERED.sub(r"\1\\\2", line)
 
 
 def markdown_row(*cells: str) -> str:
