@@ -17,9 +17,8 @@ from psycopg.rows import dict_row
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-CENT = 0.005
-"""Dollars by which a row may differ from its bill; more exactly, none does by more than `MOST_ROUNDING`."""
 MOST_ROUNDING = 1e-6
+"""Dollars by which a row may differ from its bill."""
 ULID = "[0-9A-HJKMNP-TV-Z]{20}"
 MARKER = re.compile(rf'\[({ULID})\]: #|"openrouter_pipe\.artifact", "id": "({ULID})"|"call_({ULID})["_]')
 """In a text, beside reasoning, and in the id of a call; as JSON has them."""

@@ -8,6 +8,7 @@ outputs, and sends the whole chat as messages on each call, as Open WebUI 0.12 d
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 import time
@@ -21,11 +22,12 @@ import httpx
 
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.conversation.masking import Secret
+from open_webui_openrouter_pipe.errors import AttachmentNotFound
 from open_webui_openrouter_pipe.history.folded import TOOL_IMAGES_TEXT
 from open_webui_openrouter_pipe.host.native import FAILED, NOTICE
 from open_webui_openrouter_pipe.host.wording import EventEmitter
 from open_webui_openrouter_pipe.pipe import Pipe
-from open_webui_openrouter_pipe.ports import Files
+from open_webui_openrouter_pipe.ports import FileContent, Files, Room
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import UserValves
@@ -42,15 +44,11 @@ PATIENT_SECONDS = 60.0
 _MAX_ROUNDS = 8
 
 
-@dataclass
 class FakeRecords:
-    """The records of a host in which every user and every chat exists; counts the looks at its users."""
-
-    lookups: int = 0
+    """The records of a host in which every user and every chat exists."""
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
         """All of them."""
-        self.lookups += 1
         return set(user_ids)
 
     async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
@@ -60,6 +58,40 @@ class FakeRecords:
     async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - a Protocol's
         """None of the chats holds a marker."""
         return {}
+
+
+@dataclass
+class KeptFiles:
+    """The host's file storage in memory: each user's content once, as `kept` has it by id, with its owner."""
+
+    kept: dict[str, tuple[str, FileContent]] = field(default_factory=dict)
+
+    async def read(self, user_id: str, file_id: str, room: Room) -> FileContent:
+        """Return a file that the user may read."""
+        await asyncio.sleep(0)
+        owner, file = self.kept.get(file_id, ("", None))
+        if file is None or owner != user_id:
+            raise AttachmentNotFound("there is no such file, or you may not read it")
+        await room.take(len(file.content))
+        return file
+
+    def id_of(self, user_id: str, key: str) -> str:
+        """Return the id of what is stored for a user under a key."""
+        return hashlib.sha256(f"{user_id}/{key}".encode()).hexdigest()[:32]
+
+    async def store(
+        self,
+        user_id: str,
+        chat_id: str,  # noqa: ARG002 - a Protocol's
+        message_id: str,  # noqa: ARG002 - a Protocol's
+        file: FileContent,
+        *,
+        key: str | None = None,
+    ) -> str:
+        """Store a file under a key, its content where none is given, and return its id."""
+        file_id = self.id_of(user_id, key or hashlib.sha256(file.content).hexdigest())
+        self.kept.setdefault(file_id, (user_id, file))
+        return file_id
 
 
 class PipeInProcess:

@@ -8,7 +8,6 @@ What a process that dies has not written is lost.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from starlette.responses import StreamingResponse
 
-from open_webui_openrouter_pipe.errors import AttachmentNotFound
 from open_webui_openrouter_pipe.money.limits import Person
 from open_webui_openrouter_pipe.ports import FileContent
 from scripts.faults.audit import ULID
@@ -32,7 +30,6 @@ from .services import CALL, Call
 if TYPE_CHECKING:
     from open_webui_openrouter_pipe.host.call import Call as HostCall
     from open_webui_openrouter_pipe.pipe import Pipe
-    from open_webui_openrouter_pipe.ports import Room
 
 Json = dict[str, Any]
 
@@ -311,40 +308,6 @@ class Host:
     async def stored_valves(self, _: str) -> Mapping[str, Any]:
         """The administrator's valves."""
         return self.valves
-
-
-class Files:
-    """The host's file storage."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    async def read(self, user_id: str, file_id: str, room: Room) -> FileContent:
-        """Return a file that the user may read."""
-        await asyncio.sleep(0)
-        owner, file = self._host.files.get(file_id, ("", None))
-        if file is None or owner != user_id:
-            raise AttachmentNotFound("there is no such file, or you may not read it")
-        await room.take(len(file.content))
-        return file
-
-    def id_of(self, user_id: str, key: str) -> str:
-        """Return the id of what is stored for a user under a key."""
-        return hashlib.sha256(f"{user_id}/{key}".encode()).hexdigest()[:32]
-
-    async def store(
-        self,
-        user_id: str,
-        chat_id: str,  # noqa: ARG002 - a Protocol's
-        message_id: str,  # noqa: ARG002 - a Protocol's
-        file: FileContent,
-        *,
-        key: str | None = None,
-    ) -> str:
-        """Store a file under a key, its content where none is given, and return its id."""
-        file_id = self.id_of(user_id, key or hashlib.sha256(file.content).hexdigest())
-        self._host.files.setdefault(file_id, (user_id, file))
-        return file_id
 
 
 class _Turn:

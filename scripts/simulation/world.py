@@ -24,6 +24,7 @@ from open_webui_openrouter_pipe.conversation.masking import Secret
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.worker import Host as Resources
+from scripts.harness.page import KeptFiles
 from scripts.standin.prompt import ByteTokenizer
 
 from . import host, users
@@ -144,7 +145,7 @@ class World:
             Secret(SECRET),
             redis=GuardedRedis(worker.store.redis, prefix="simulation", clock=self.loop.time),
             cache_folder=self.folder,
-            files=host.Files(self.host),
+            files=KeptFiles(self.host.files),
             chat_pauses=self.host.pauses,
             people=self.host.people,
             stored_valves=self.host.stored_valves,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import hashlib
 import io
 import wave
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from open_webui_openrouter_pipe.errors import AttachmentNotFound
 from open_webui_openrouter_pipe.ports import FileContent
+from scripts.harness.page import KeptFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,10 +55,9 @@ def data_url(kind: str, content: bytes) -> str:
 
 
 @dataclass
-class FakeFiles:
+class FakeFiles(KeptFiles):
     """Keeps each user's content once, and the ids that were asked for; while `refusal` is set, it stores nothing."""
 
-    kept: dict[str, tuple[str, FileContent]] = field(default_factory=dict)
     stored_for: list[tuple[str, str, str]] = field(default_factory=list)
     refusal: Exception | None = None
     read_ids: list[str] = field(default_factory=list)
@@ -77,15 +74,7 @@ class FakeFiles:
 
     async def read(self, user_id: str, file_id: str, room: Room) -> FileContent:
         self.read_ids.append(file_id)
-        await asyncio.sleep(0)
-        owner, file = self.kept.get(file_id, ("", None))
-        if file is None or owner != user_id:
-            raise AttachmentNotFound("there is no such file, or you may not read it")
-        await room.take(len(file.content))
-        return file
-
-    def id_of(self, user_id: str, key: str) -> str:
-        return hashlib.sha256(f"{user_id}/{key}".encode()).hexdigest()[:32]
+        return await super().read(user_id, file_id, room)
 
     async def store(
         self, user_id: str, chat_id: str, message_id: str, file: FileContent, *, key: str | None = None
@@ -93,6 +82,4 @@ class FakeFiles:
         if self.refusal:
             raise self.refusal
         self.stored_for.append((user_id, chat_id, message_id))
-        file_id = self.id_of(user_id, key or hashlib.sha256(file.content).hexdigest())
-        self.kept.setdefault(file_id, (user_id, file))
-        return file_id
+        return await super().store(user_id, chat_id, message_id, file, key=key)
