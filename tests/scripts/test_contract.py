@@ -266,8 +266,12 @@ def test_an_interrupted_run_says_what_there_is(service: StandIn, run: Callable[.
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         return value
 
-    with Changed(service, interrupt) as changed:
-        outcome = run("--yes", "--base-url", changed.base_url, "--only", "title")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        with Changed(service, interrupt) as changed:
+            outcome = run("--yes", "--base-url", changed.base_url, "--only", "title")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (outcome.code, "interrupted" in outcome.err) == (contract.NOT_BEGUN, True)
     assert outcome.verdicts == {"title openai": "same", "title anthropic": "skipped"}
     assert all(row["dollars"] > 0 for row in outcome.written["cases"])
