@@ -67,6 +67,8 @@ EXPLAINED = re.compile(
 """What an answer fails by without a fault: one long before, or a message that no window holds."""
 BOUND = "bound to a different conversation"
 """What Claude says of thoughts that it had about a shorter chat, where other valves have it sent whole again."""
+UNSENT = "must be passed back"
+"""What DeepSeek says of calls without the thoughts before them, where other valves let those go with their answer."""
 ELSEWHERE = "Provider returned error"
 """What Gemini's other provider says of thoughts, and no more: nobody can know which one will serve a request."""
 RETENTION, KEPT = "PERSIST_REASONING_TOKENS", "conversation"
@@ -217,7 +219,7 @@ class Laws:
             if exchange.generation:
                 self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0, exchange.call
             is_lost = exchange.call in helped and (LOSING & {*moment.struck} or exchange.call in elsewhere)
-            is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record) or is_lost
+            is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record, exchange.call) or is_lost
             if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
             is_whole = self.world.host.valves.get("CONTEXT_STRATEGY") == "off"
@@ -225,12 +227,13 @@ class Laws:
             if exchange.call:
                 yield from self._of_words(exchange, exchange.call)
 
-    def _is_unforeseen(self, record: RecordedRequest) -> bool:
+    def _is_unforeseen(self, record: RecordedRequest, call: Call | None) -> bool:
         """Whether nobody could know that it would be refused, or nobody is to look."""
         is_whole = self.world.host.valves.get("CONTEXT_STRATEGY") == "off" and TOO_LONG in record.error
         is_early = record.path == "/generation" and record.status == 404
         is_rebound = BOUND in record.error and self.world.host.has_changed
-        return is_whole or is_early or is_rebound or record.error == ELSEWHERE
+        is_unsent = UNSENT in record.error and call is not None and not self._keeps_thoughts(call)
+        return is_whole or is_early or is_rebound or is_unsent or record.error == ELSEWHERE
 
     def _of_words(self, exchange: Exchange, call: Call) -> Iterator[str]:
         assert exchange.record
