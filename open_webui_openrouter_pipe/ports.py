@@ -481,8 +481,11 @@ class Ledger(Protocol):
 class Calibrations(Protocol):
     """How each model's own tokenizer counts, compared with ours."""
 
-    async def find(self, model_id: str) -> Calibration | None:
-        """Return what the bills so far have taught, None when there was none yet; never raises."""
+    async def find(self, model_id: str) -> Calibration:
+        """Return what the bills so far have taught; never raises."""
+
+    async def stored(self, model_id: str) -> Calibration:
+        """Ask for what all workers limit requests by; never raises."""
 
     def learn(self, model_id: str, counts: TokenCounts, billed_tokens: int) -> None:
         """Learn from what was billed for a request with these counts; never waits, never raises."""

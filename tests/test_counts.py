@@ -37,7 +37,7 @@ from open_webui_openrouter_pipe.planning.planner import (
     AvailableSummaries,
     ModelTerms,
     PlanCaches,
-    may_need_summaries,
+    may_be_shortened,
     plan,
 )
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
@@ -131,7 +131,7 @@ def request(
     counter, caches = TokenCounter(ContentCache()), PlanCaches()
     terms_of_plan: dict[str, Any] = {"model": model, "counter": counter, "caches": caches}
     with stage("may need summaries"):
-        may_need_summaries(conversation, settings, **terms_of_plan)
+        may_be_shortened(conversation, settings, **terms_of_plan)
     try:
         with stage("plan"):
             sent = plan(conversation, settings, **terms_of_plan, summaries=AvailableSummaries({}, "skip"))

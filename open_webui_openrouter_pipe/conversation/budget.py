@@ -67,6 +67,12 @@ class Calibration:
         """Return what the provider will hardly exceed."""
         return math.ceil(self.constant_tokens + counts.text * self.upper_ratio) + counts.media + counts.sealed
 
+    def is_beyond(self, other: Calibration) -> bool:
+        """Whether it differs from another by more than the overhead reserve makes up for."""
+        constant_tokens = abs(self.constant_tokens - other.constant_tokens)
+        ratio = abs(self.upper_ratio - other.upper_ratio)
+        return constant_tokens > MIN_OVERHEAD_TOKENS or ratio > OVERHEAD_SHARE
+
     def observed(self, counts: TokenCounts, billed_tokens: int) -> Calibration:
         """Return what is known after a request with these counts was billed; itself when the bill says nothing."""
         billed_text_tokens = billed_tokens - counts.media - counts.sealed
@@ -113,6 +119,9 @@ class Calibration:
         low, high = RATIO_RANGE
         return read if is_sound and low <= read.ratio <= high else cls()
 
+
+MOST_TAUGHT = Calibration(MAX_CONSTANT_TOKENS, RATIO_RANGE[1], bills=1)
+"""What limits a request most."""
 
 UNKNOWN_WINDOW_TOKENS = 1_000_000_000
 """Stands for a window that nobody has named: more than any model has."""

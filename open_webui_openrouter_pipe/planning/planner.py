@@ -58,7 +58,7 @@ class ModelTerms:
     window_tokens: int | None = None
     output_tokens: int | None = None
     prices: CachePrices = field(default_factory=CachePrices)
-    calibration: Calibration | None = None
+    calibration: Calibration = field(default_factory=Calibration)
     segment_window_tokens: int | None = None
     max_output_tokens: int | None = None
 
@@ -204,7 +204,7 @@ def segment_sizes(
     return SegmentSizes.of(settings, window_tokens, summaries_tokens=summaries_tokens), record_tokens
 
 
-def may_need_summaries(
+def may_be_shortened(
     conversation: Conversation,
     settings: ContextSettings,
     *,
@@ -212,9 +212,7 @@ def may_need_summaries(
     counter: TokenCounter,
     caches: PlanCaches,
 ) -> bool:
-    """Return whether the chat is so large or so long that summaries can matter to its plan; only counts."""
-    if settings.context_strategy != "summarize":
-        return False
+    """Return whether the chat is so large or so long that it may not be sent whole; only counts."""
     may_begin = 0 < settings.summary_turn_trigger < len(conversation.turns)
     for each in conversation.commands:
         may_begin |= isinstance(each.command, Compact) or each.command == SetAim("thrifty")
@@ -276,11 +274,9 @@ def _limit(parts: PartsByDetail, model: ModelTerms) -> Callable[[Budget], int]:
     Only the limit goes by that. When summaries begin, and which, is a share of the plain budget and never moves with a
     bill: a factor below one leaves more room above the trigger, it does not raise the trigger.
     """
-    constant_tokens, factor = 0, 1.0
-    if (calibration := model.calibration) is not None:
-        counts = count_all(parts, parts.conversation)
-        scaled_tokens = counts.text * calibration.upper_ratio + counts.media + counts.sealed
-        beyond_reserve = scaled_tokens / max(1, counts.tokens) / (1 + OVERHEAD_SHARE)
-        factor = max(1, math.ceil(beyond_reserve * LIMIT_STEPS_PER_UNIT)) / LIMIT_STEPS_PER_UNIT
-        constant_tokens = rounded_up(math.ceil(calibration.constant_tokens))
+    calibration, counts = model.calibration, count_all(parts, parts.conversation)
+    scaled_tokens = counts.text * calibration.upper_ratio + counts.media + counts.sealed
+    beyond_reserve = scaled_tokens / max(1, counts.tokens) / (1 + OVERHEAD_SHARE)
+    factor = max(1, math.ceil(beyond_reserve * LIMIT_STEPS_PER_UNIT)) / LIMIT_STEPS_PER_UNIT
+    constant_tokens = rounded_up(math.ceil(calibration.constant_tokens))
     return lambda budget: int(max(0, budget.input_tokens - constant_tokens) / factor)

@@ -34,6 +34,8 @@ CURRENT: Final = "o200k_base"
 
 _ADDRESS: Final = "https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
 
+_UNTAUGHT: Final = Calibration(), 0
+
 _log = logging.getLogger(__name__)
 
 
@@ -81,46 +83,58 @@ def _at_most_estimated(encode: Encode, text: str) -> Sequence[int]:
 
 
 class StoredCalibrations(BatchWriter[str]):
-    """The calibrations of one worker: in memory for the requests, in the database for the next start.
+    """What each worker has learned, in its memory; and what is stored, by which all workers limit requests.
 
-    Each worker learns by itself, and begins with what any of them wrote last.
+    What is stored changes by steps, not by each bill: every change may cut chats anew. A worker that finds another's
+    change goes on from that.
     """
 
     def __init__(self, database: Database) -> None:
         super().__init__("calibration of counts", self._save)
         self._database = database
         self._table = database.tables.calibration
-        self._upsert = database.prepared_upsert(self._table)
-        self._known: dict[str, Calibration] = {}
+        self._stored: dict[str, tuple[Calibration, int]] = {}
+        """By model, with the time of the change."""
+        self._learned: dict[str, Calibration] = {}
 
-    async def find(self, model_id: str) -> Calibration | None:
-        """Return what the bills so far have taught, None when there was none yet; asks the database once per model."""
-        if model_id not in self._known:
-            query = sa.select(self._table.c.state).where(self._table.c.model == model_id)
-            try:
-                found = await self._database.read(query)
-                stored = Calibration.from_json(found[0].state) if found else Calibration()
-            except Exception as error:  # noqa: BLE001 - no answer is to fail for want of its calibration
-                # What little is learned meanwhile must not replace what is stored: the model stays unknown.
-                _log.warning("the calibration of %s could not be read: %s", model_id, error)
-                return None
-            self._known.setdefault(model_id, stored)
-        known = self._known[model_id]
-        return None if known == Calibration() else known
+    async def find(self, model_id: str) -> Calibration:
+        """Return what the bills so far have taught; asks the database once per model."""
+        if model_id not in self._learned:
+            await self.stored(model_id)
+        return self._learned.get(model_id, Calibration())
+
+    async def stored(self, model_id: str) -> Calibration:
+        """Ask the database what is stored; while it is unavailable, that is what was found last."""
+        columns = self._table.c
+        query = sa.select(columns.state, columns.updated).where(columns.model == model_id)
+        try:
+            rows = await self._database.read(query)
+            found = (Calibration.from_json(rows[0].state), rows[0].updated) if rows else _UNTAUGHT
+        except Exception as error:  # noqa: BLE001 - no answer is to fail for want of its calibration
+            # What little is learned meanwhile must not replace what is stored: the model stays unknown.
+            _log.warning("the calibration of %s could not be read: %s", model_id, error)
+            return self._stored.get(model_id, _UNTAUGHT)[0]
+        if found != self._stored.get(model_id):
+            self._stored[model_id], self._learned[model_id] = found, found[0]
+        return found[0]
 
     def learn(self, model_id: str, counts: TokenCounts, billed_tokens: int) -> None:
         """Learn from what was billed for a request with these counts; before `find` has succeeded, nothing."""
-        if (before := self._known.get(model_id)) is None:
+        if (before := self._learned.get(model_id)) is None:
             return
-        after = self._known[model_id] = before.observed(counts, billed_tokens)
-        if after is not before:
+        after = self._learned[model_id] = before.observed(counts, billed_tokens)
+        if after.is_beyond(self._stored[model_id][0]):
             self.write(model_id)
 
     async def _save(self, model_ids: Sequence[str]) -> None:
-        now = epoch_seconds()
-        # In the same order in all workers, so that two of them cannot wait for each other.
-        values = [
-            {"model": model_id, "state": self._known[model_id].as_json(), "updated": now}
-            for model_id in sorted(set(model_ids))
-        ]
-        await self._database.change(self._upsert, values)
+        for model_id in sorted({*model_ids}):
+            (before, version), after = self._stored[model_id], self._learned[model_id]
+            if not after.is_beyond(before):
+                continue
+            now = max(epoch_seconds(), version + 1)
+            upsert = self._database.upsert(self._table, where=self._table.c.updated == version)
+            values = {"model": model_id, "state": after.as_json(), "updated": now}
+            if await self._database.change(upsert.values(values)):
+                self._stored[model_id] = after, now
+            else:  # another worker came first
+                await self.stored(model_id)

@@ -19,7 +19,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
-from ..conversation.budget import MAX_OUTPUT_SHARE, Calibration, smallest_known
+from ..conversation.budget import MAX_OUTPUT_SHARE, smallest_known
 from ..conversation.conversation import ContentCache, cache_key, item_digest
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
 from ..money.audit import Bill, Purpose, sent_bill
@@ -504,7 +504,7 @@ class Spending:
         planner, origin = self.services.planner, self.origin
         prices = self.model.prices if self.model else NO_PRICES
         counter = await planner.counter(origin.model)
-        known = await planner.calibrations.find(origin.model) or Calibration()
+        known = await planner.calibrations.find(origin.model)
 
         def name() -> Digests:
             sizes, counted = [0.0], 0

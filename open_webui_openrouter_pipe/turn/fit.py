@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final, TypeVar
 
-from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
+from ..conversation.budget import MOST_TAUGHT, ContextOverflow, ContextSettings, WindowTooSmall
 from ..conversation.conversation import ContentCache, Conversation, Tool
 from ..conversation.media import Family, family_of, holds_pdf
 from ..conversation.tokens import TokenCounter, TokenCounts
@@ -25,7 +25,7 @@ from ..planning.planner import (
     AvailableSummaries,
     ModelTerms,
     PlanCaches,
-    may_need_summaries,
+    may_be_shortened,
     plan,
 )
 from ..ports import Calibrations, Encode, Notice, RequestOrigin, Show
@@ -208,11 +208,11 @@ class Fitter:
             window_tokens = limit_tokens = named_tokens or refused.tokens
             if named_tokens:
                 self.services.named_windows[self.origin.user_id, refused.model] = named_tokens
-        known = (await self._calibrated(self.terms.model)).calibration
-        expected_tokens = known.upper_tokens(refused.counts) if known else refused.tokens
+        calibrations = self.services.calibrations
+        expected_tokens = (await calibrations.find(refused.model)).upper_tokens(refused.counts)
         # with the output that it asks for, it may be too long by what was expected as well, which teaches nothing
         if counted and expected_tokens + (self.terms.model.output_tokens or 0) < window_tokens:
-            self.services.calibrations.learn(refused.model, refused.counts, window_tokens)
+            calibrations.learn(refused.model, refused.counts, window_tokens)
         if self.terms.settings.context_strategy not in EVICTING_STRATEGIES:
             return None
         conversation = self._with_tools(conversation)
@@ -220,7 +220,8 @@ class Fitter:
         # a limit that a factor below one has raised beyond the window has proved wrong for this request
         share = min(limit_tokens, refused.tokens, window_tokens) / limit_tokens * SMALLER_SHARE
         smaller = replace(
-            await self._calibrated(self.terms.model),
+            self.terms.model,
+            calibration=await calibrations.stored(refused.model),
             window_tokens=int(window_tokens * share),
             segment_window_tokens=window_tokens,
         )
@@ -242,17 +243,19 @@ class Fitter:
         return replace(conversation, tools=self.terms.tools, optional_tools=self.terms.optional_tools)
 
     async def _known(self, conversation: Conversation) -> tuple[ModelTerms, AvailableSummaries]:
-        """Return the model with its calibration, and the summaries that exist where the chat may need any."""
-        model, summarizer = await self._calibrated(self.terms.model), self.summarizer
-        may_need = partial(may_need_summaries, caches=self.services.caches)
-        if summarizer is None or not await self._run(may_need, conversation, model):
+        """Return the model with its calibration, and the summaries that exist where the chat may need any.
+
+        Read once a fit, so that no bill moves it meanwhile; where it can matter, what all workers go by.
+        """
+        model, summarizer, calibrations = self.terms.model, self.summarizer, self.services.calibrations
+        is_large = partial(self._run, partial(may_be_shortened, caches=self.services.caches), conversation)
+        if not await is_large(replace(model, calibration=MOST_TAUGHT)):
+            return replace(model, calibration=await calibrations.find(model.id)), NO_SUMMARIES
+        model = replace(model, calibration=await calibrations.stored(model.id))
+        if summarizer is None or not await is_large(model):
             return model, NO_SUMMARIES
         found = await summarizer.available(conversation)
         return model, AvailableSummaries(found, "request" if summarizer.may_try else "skip")
-
-    async def _calibrated(self, model: ModelTerms) -> ModelTerms:
-        """Return the model with what its bills have taught; read once a fit, so that no bill moves it meanwhile."""
-        return replace(model, calibration=await self.services.calibrations.find(model.id))
 
     async def _plan(
         self, conversation: Conversation, model: ModelTerms, summaries: AvailableSummaries

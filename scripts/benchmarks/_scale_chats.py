@@ -33,7 +33,7 @@ from open_webui_openrouter_pipe.planning.planner import (
     AvailableSummaries,
     ModelTerms,
     PlanCaches,
-    may_need_summaries,
+    may_be_shortened,
     plan,
 )
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
@@ -103,7 +103,7 @@ async def chat(turns: int, stage: Stages) -> None:
         counter, caches = TokenCounter(ContentCache()), PlanCaches()
         for name in ("plan, cold", "plan, warm"):
             with stage(name):
-                may_need_summaries(conversation, SETTINGS, model=ROOMY, counter=counter, caches=caches)
+                may_be_shortened(conversation, SETTINGS, model=ROOMY, counter=counter, caches=caches)
                 summaries = AvailableSummaries({}, "skip")
                 sent = plan(
                     conversation, SETTINGS, model=ROOMY, counter=counter, caches=caches, summaries=summaries
@@ -169,7 +169,7 @@ async def window(tokens: int, stage: Stages) -> None:
         terms |= {"counter": counter, "caches": caches}
         for when in ("cold", "warm"):
             with stage(f"a chat that {name}, {when}"):
-                may_need_summaries(conversation, SETTINGS, **terms)
+                may_be_shortened(conversation, SETTINGS, **terms)
                 plan(conversation, SETTINGS, **terms, summaries=AvailableSummaries({}, "skip"))
 
 

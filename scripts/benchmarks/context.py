@@ -51,7 +51,7 @@ from open_webui_openrouter_pipe.planning.planner import (
     AvailableSummaries,
     ModelTerms,
     PlanCaches,
-    may_need_summaries,
+    may_be_shortened,
     plan,
 )
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
@@ -417,7 +417,7 @@ class _GrowingChat:
         end = self._ends[request - 1]
         built = build_conversation(self._items[:end], self._turn_of_item[:end], instructions=[self._system])
         conversation = replace(built, tools=(RECALL_TOOL,))
-        asked = partial(may_need_summaries, conversation, self._settings, model=self._model)
+        asked = partial(may_be_shortened, conversation, self._settings, model=self._model)
         fitted = partial(plan, conversation, self._settings, model=self._model)
         available = AvailableSummaries(dict(self._written), "request")
         started = time.process_time()

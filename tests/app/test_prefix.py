@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from tests.app.chat import Chat, NewChat, app_on, audit_of, sent
+from open_webui_openrouter_pipe.conversation.budget import Calibration
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
+from tests.app.chat import Chat, NewChat, app_on, audit_of, sent, settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,6 +146,25 @@ async def test_a_comparison_that_fails_costs_no_answer(
     monkeypatch.setattr("open_webui_openrouter_pipe.turn.bill.find_break", None)
     assert broken(await observed.ask("Go on.", prompt("2026-11-22 11:41:00 PM"))) == ("", "")
     assert "the beginning of a request is not compared" in observed.log.text
+
+
+async def test_every_worker_leaves_out_the_same(tmp_path: Path, standin: StandIn) -> None:
+    """Also one that has learned nothing of what another has: how the model counts, so that more has to be left out."""
+    async with app_on(tmp_path) as one, app_on(tmp_path) as other:
+        chat, inputs = NewChat(one, standin)(model="mistralai/mistral-small-8k").grow(24), list[Any]()
+        chat.settings = settings(standin, CONTEXT_STRATEGY="prune", RECALL=False)
+        calibrations = [app.worker.own.calibrations for app in (one, other)]
+        assert [await each.find(chat.model) for each in calibrations] == [Calibration()] * 2
+        before = [*chat.messages]
+        for app, billed in ((other, 0), (one, 18_000), (other, 0), (one, 18_100), (other, 0)):
+            for _ in range(3 if billed else 0):
+                calibrations[0].learn(chat.model, TokenCounts(12_000), billed)
+            await calibrations[0].idle()
+            chat.app, chat.messages = app, [*before]
+            assert (await chat.ask("And then?", plugins=[{"id": "response-healing"}])).error is None
+            inputs.append(sent(standin)["input"])
+    assert len(inputs[0]) > len(inputs[1])
+    assert inputs[1:] == inputs[1:2] * 4
 
 
 # --- the system prompt: the same for all workers, kept for saved chats alone

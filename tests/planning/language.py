@@ -22,7 +22,7 @@ from open_webui_openrouter_pipe.planning.planner import (
     AvailableSummaries,
     ModelTerms,
     PlanCaches,
-    may_need_summaries,
+    may_be_shortened,
     plan,
 )
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
@@ -161,8 +161,6 @@ class Case:
             max_output_tokens=terms.get("writes"),
             prices=prices,
         )
-        if not terms.keys() & {"bills", "ratio", "constant"}:
-            return model
         ratio, bills = float(terms.get("ratio", 1)), terms.get("bills", 0)
         constant = float(terms.get("constant", 0))
         return replace(model, calibration=Calibration(ratio=ratio, bills=bills, constant_tokens=constant))
@@ -189,7 +187,7 @@ class Case:
     @property
     def may_need_summaries(self) -> bool:
         """Whether summaries are looked up before it is planned."""
-        return may_need_summaries(
+        return self.settings.context_strategy == "summarize" and may_be_shortened(
             self.conversation, self.settings, model=self.model, counter=COUNTER, caches=PlanCaches()
         )
 

@@ -16,7 +16,7 @@ from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.planner import (
     AvailableSummaries,
     ModelTerms,
-    may_need_summaries,
+    may_be_shortened,
     plan,
 )
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
@@ -97,7 +97,7 @@ def planned(
     built = build_conversation(asked.items, asked.turn_of_item, instructions=[SYSTEM])
     conversation = replace(built, tools=(RECALL_TOOL,), commands=commands)
     counter = TokenCounter(memory.counts, memory.encode)
-    may_need = partial(may_need_summaries, conversation, settings, model=model)
+    may_need = partial(may_be_shortened, conversation, settings, model=model)
     fit = partial(plan, conversation, settings, model=model)
     with nullcontext() if work is None else counted(work):
         may_need(counter=counter, caches=memory.caches)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.conversation.budget import Calibration
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.store.database import Database, passing_cancellation
 from open_webui_openrouter_pipe.store.kept import SealedSummaries
@@ -74,7 +75,7 @@ async def test_a_database_that_hangs_is_unavailable_soon(caplog: pytest.LogCaptu
         await database.read(sa.select(1))
     assert await sql_rows(database).load("ada", ["1"]) == {"1": None}
     assert await SealedSummaries(database, KEYRING).find("ada", chains(0, 5), chat_id="") == {}
-    assert await StoredCalibrations(database).find("vendor/model") is None
+    assert await StoredCalibrations(database).find("vendor/model") == Calibration()
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
     engine.over.set()
     await database.aclose()

@@ -193,7 +193,8 @@ async def live(database: Database) -> list[Any]:
     await leases.release("sweep")
     calibrations = StoredCalibrations(database)
     await calibrations.find("a/model")
-    calibrations.learn("a/model", TokenCounts(1000), 1100)
+    for _ in range(2):
+        calibrations.learn("a/model", TokenCounts(1000), 3000)
     await calibrations.aclose()
     told.append(await StoredCalibrations(database).find("a/model"))
     told.append(await everything(database))

@@ -170,13 +170,14 @@ def simulated_requests() -> Iterator[list[int]]:
 SYSTEM = system("You are brief. Never guess.")
 PLAIN = ContextSettings()
 ROOMY = ModelTerms("vendor/model", 1_000_000)
+UNTAUGHT = Calibration()
 
 
 def planned(
     chat: History,
     policy: ContextSettings = PLAIN,
     model: ModelTerms = ROOMY,
-    calibration: Calibration | None = None,
+    calibration: Calibration = UNTAUGHT,
     memory: Memory | None = None,
 ) -> Plan:
     """The plan of a chat, by default with a fresh memory; without a tokenizer and without summaries."""

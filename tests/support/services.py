@@ -11,13 +11,13 @@ from unittest.mock import AsyncMock, Mock
 
 from open_webui_openrouter_pipe.context.report import ChatCost, ChatRecord
 from open_webui_openrouter_pipe.context.spending import SpendingReport, report_spending
+from open_webui_openrouter_pipe.conversation.budget import Calibration
 from open_webui_openrouter_pipe.turn.bill import Payer, Spending, SpendingServices, SpendingSettings
 from open_webui_openrouter_pipe.turn.fit import PlannerServices
 from open_webui_openrouter_pipe.turn.late_bills import LateBills
 from open_webui_openrouter_pipe.turn.memory import Memory
 
 if TYPE_CHECKING:
-    from open_webui_openrouter_pipe.conversation.budget import Calibration
     from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
     from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.planning.plan import Plan
@@ -30,13 +30,15 @@ class FakeServices:
     def __init__(self) -> None:
         self.written: list[Bill] = []
         self.learned: list[tuple[str, int]] = []
-        self.known: Calibration | None = None
+        self.known = Calibration()
 
     def write(self, bill: Bill) -> None:
         self.written.append(bill)
 
-    async def find(self, _model_id: str) -> Calibration | None:
+    async def find(self, _model_id: str) -> Calibration:
         return self.known
+
+    stored = find
 
     def learn(self, model_id: str, _counts: TokenCounts, billed_tokens: int) -> None:
         self.learned.append((model_id, billed_tokens))

@@ -193,10 +193,10 @@ async def test_a_provider_that_counts_more_gets_less(
     """At most three quarters of what was refused, or of the window; the budget that is shown stays the model's."""
     books, chat = FakeServices(), long_chat(turns, terms.pop("words", 600))
     known = terms.pop("known", None)
-    books.known = Calibration(ratio=known, bills=9) if known and known < 1 else None
+    books.known = Calibration(ratio=known, bills=9) if known and known < 1 else Calibration()
     fitter, window = fitter_of(books.planner(), **terms), terms.get("window", 10_000)
     refused = await fit(fitter, chat)
-    books.known = Calibration(ratio=known, bills=9) if known else None
+    books.known = Calibration(ratio=known, bills=9) if known else Calibration()
     unsure = await fitter.refit_smaller(chat, refused, None)
     assert ((unsure is not None) == is_sent_again, books.learned) == (True, [])
     lower = await fitter.refit_smaller(chat, refused, ContextTooLong("no"))
