@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
@@ -183,6 +183,11 @@ class Conversation:
     """Whether the host wrote something into the last question that later requests will not find there."""
     commands: tuple[ChatCommand, ...] = ()
     """What the user has commanded, oldest first."""
+
+    @property
+    def chains(self) -> list[bytes]:
+        """The chain digest before each turn, and at the end."""
+        return [self.before, *map(attrgetter("chain"), self.turns)]
 
     @property
     def retrieved(self) -> tuple[DigestedItem, ...]:
