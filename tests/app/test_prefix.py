@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from tests.app.chat import Chat, NewChat, app_on, audit_of, sent
+from tests.app.chat import (
+    Chat,
+    NewChat,
+    app_on,
+    audit_of,
+    received_reasoning_ids,
+    sent,
+    sent_reasoning_ids,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -261,3 +269,17 @@ async def test_instructions_for_speech_stand_before_the_spoken_question(
             chat.metadata = {"features": {"voice": spoken}}
             texts.append(await asked(chat, standin, VOICE if spoken else "", "hi"))
     assert texts == expected
+
+
+async def test_thoughts_about_another_chat_are_not_sent(new_chat: NewChat, standin: StandIn) -> None:
+    """Where an answer is rewritten, what Claude has thought in later turns is left out, what it thinks then stays."""
+    chat, thinks = new_chat(model=CLAUDE), "[[standin: reasoning=encrypted]]"
+    for text in ("one", "two", "three"):
+        await chat.ask(f"{text} {thinks}", reasoning={"max_tokens": 2_000})
+    thoughts = received_reasoning_ids(standin)
+    assert sent_reasoning_ids(standin) == thoughts[:2]
+    rewritten = next(each for each in chat.messages if each["role"] == "assistant" and each["content"])
+    rewritten["content"] = f"Not so. {rewritten['content']}"
+    for text in ("four", "five"):
+        await chat.ask(f"{text} {thinks}", reasoning={"max_tokens": 2_000})
+        assert sent_reasoning_ids(standin) == [thoughts[0], *received_reasoning_ids(standin)[3:-1]]
