@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
@@ -187,7 +187,7 @@ class Conversation:
     @property
     def chains(self) -> list[bytes]:
         """The chain digest before each turn, and at the end."""
-        return [self.before, *map(attrgetter("chain"), self.turns)]
+        return [self.before, *[turn.chain for turn in self.turns]]
 
     @property
     def retrieved(self) -> tuple[DigestedItem, ...]:
@@ -200,20 +200,24 @@ def build_conversation(
     turn_of_item: Sequence[int],
     *,
     unfilled: Sequence[Item] | None = None,
+    bound: Sequence[str] = (),
     instructions: Sequence[Item] = (),
     volatile: Sequence[Item] = (),
 ) -> Conversation:
     """Divide the items into turns; `turn_of_item` names the turn of each item and never decreases.
 
-    `unfilled` are the items before their attachments were put in place, which chains name.
+    `unfilled` are the items before their attachments were put in place, which chains name. An item that is `bound` is
+    left out unless that is the chain before its turn, in hexadecimal digits; "" stands for one that is not.
     """
     turns: list[Turn] = []
     chain = sent_chain = CHAIN_START
-    numbered = zip(turn_of_item, items, unfilled or items, strict=True)
+    numbered = zip(turn_of_item, items, unfilled or items, bound or [""] * len(items), strict=True)
     for index, group in groupby(numbered, key=itemgetter(0)):
         entries: list[DigestedItem] = []
         named: list[DigestedItem] = []
-        for _, item, before in group:
+        for _, item, before, bound_to in group:
+            if bound_to and bound_to != chain.hex():
+                continue
             entries.append(digest_item(item))
             named.append(entries[-1] if item is before else digest_item(before))
         said = [entry for entry in named if not is_reasoning(entry.item)]

@@ -17,7 +17,7 @@ from typing import Any, Final, cast, get_args
 
 from ..conversation.conversation import Conversation, KeptObjects, item_digest
 from ..errors import ContextTooLong, PipeError, ProviderError, ReasoningRejected, SpendingLimitReached
-from ..history.artifacts import ANTHROPIC, MissingArtifact, maker_of
+from ..history.artifacts import MissingArtifact
 from ..history.build import Options, build_input, present_prompt, with_round
 from ..history.markers import is_fleeting
 from ..history.reading import History, read_history
@@ -27,7 +27,6 @@ from ..money.prefix import Announced
 from ..planning.plan import Plan
 from ..planning.recall import without_tools
 from ..ports import (
-    Artifact,
     Failed,
     KeptPrompt,
     LoadedArtifacts,
@@ -135,18 +134,6 @@ def _refusal(answer: Answer) -> ProviderError | None:
     """Return why a request was refused, before anything of the answer was shown; None where that was billed."""
     is_final = answer.shown or (answer.usage and answer.usage.is_billed)
     return answer.error if isinstance(answer.error, ProviderError) and not is_final else None
-
-
-def _unbound(built: BuiltHistory, conversation: Conversation, loaded: LoadedArtifacts) -> list[str]:
-    """Return the ids of thoughts whose maker refuses them, since what stands before their turns is not what did."""
-    before = dict(zip([turn.index for turn in conversation.turns], conversation.chains, strict=False))
-    return [
-        ulid
-        for ulid, turn in built.replayed.items()
-        if isinstance(stored := loaded[ulid], Artifact)
-        and stored.before not in {"", before[turn].hex()}
-        and maker_of(stored.item) == ANTHROPIC
-    ]
 
 
 def _has_failed(answer: Answer) -> bool:
@@ -276,7 +263,8 @@ class TurnRunner:
         # the host calls anew after each round of a turn, with the same ids
         turn = f"{self.origin.chat_id}\n{message_id}\n"
         without = tried.contains(user_id, f"{turn}without reasoning")
-        built, conversation = await self._build_bound(history, loaded, steady, strip_reasoning=without)
+        built = await self._build(history, loaded, steady, strip_reasoning=without)
+        conversation = await self._with_attachments(built)
         await self._report_missing(built, loaded)
         toolless = f"{self.origin.chat_id}\n{self.origin.model}\nwithout tools"
         how = Sending(
@@ -299,7 +287,8 @@ class TurnRunner:
             and self._may_try(error, f"{turn}reasoning")
         ):
             await self.channel.put(Notice(notice("asked_without_reasoning")))
-            stripped, conversation = await self._build_bound(history, loaded, steady, strip_reasoning=True)
+            stripped = await self._build(history, loaded, steady, strip_reasoning=True)
+            conversation = await self._with_attachments(stripped)
             thinks = how.thinks and may_think_without(error, built, self.origin.model)
             how = replace(how, thinks=thinks, may_shorten=False)
             answer = await self._send(stripped, conversation, how)
@@ -318,18 +307,6 @@ class TurnRunner:
             answer = await self._send(built, conversation, how)
             tried.add(user_id, [f"{turn}{how.in_words}"] if message_id and not _has_failed(answer) else ())
         return built, refused if _has_failed(answer) else answer
-
-    async def _build_bound(
-        self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None, *, strip_reasoning: bool
-    ) -> tuple[BuiltHistory, Conversation]:
-        """Build the chat, and again without the thoughts that are bound to another one."""
-        built = await self._build(history, loaded, steady, strip_reasoning=strip_reasoning)
-        conversation = await self._with_attachments(built)
-        if unbound := _unbound(built, conversation, loaded):
-            usable = {**loaded, **dict.fromkeys(unbound, MissingArtifact("reasoning"))}
-            built = await self._build(history, usable, steady)
-            conversation = await self._with_attachments(built)
-        return built, conversation
 
     def _can_do_without_tools(self) -> bool:
         """Whether all functions are the host's own, or ours."""
