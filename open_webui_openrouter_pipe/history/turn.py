@@ -78,7 +78,7 @@ class BuiltHistory:
     replayed: dict[str, int] = field(default_factory=dict)
     """The turn of each piece of reasoning among the items, by its ULID."""
     bound: dict[str | None, str] = field(default_factory=dict)
-    """The chain digest that must stand before it, by the ULID of reasoning that its maker refuses elsewhere."""
+    """By the ULID of reasoning, what the chain before its turn was; a conversation with another goes without."""
     missing: dict[str, MissingArtifact] = field(default_factory=dict)
     external_summaries: tuple[str, ...] = ()
     steady: SteadyPrompt | None = None
