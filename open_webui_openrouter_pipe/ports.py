@@ -48,7 +48,8 @@ class Artifact:
     """An item that we keep sealed because the host does not keep it, or not whole; found only by its `user_id`.
 
     `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the id of the model that wrote it,
-    `provider` who served that, and `prompt` the name of the system prompt that it was written under ("" for unknown).
+    `provider` who served that, `prompt` the name of the system prompt that it was written under, and `before` of the
+    chat before its turn ("" for unknown).
     """
 
     id: str
@@ -60,6 +61,7 @@ class Artifact:
     item: Item
     provider: str = ""
     prompt: str = ""
+    before: str = ""
 
 
 LoadedArtifacts: TypeAlias = Mapping[str, Artifact | MissingArtifact]

@@ -185,6 +185,11 @@ class Conversation:
     """What the user has commanded, oldest first."""
 
     @property
+    def chains(self) -> list[bytes]:
+        """The chain digest before each turn, and at the end."""
+        return [self.before, *[turn.chain for turn in self.turns]]
+
+    @property
     def retrieved(self) -> tuple[DigestedItem, ...]:
         """What of `volatile` may be cut and omitted."""
         return self.volatile[self.corrections :]
@@ -195,20 +200,24 @@ def build_conversation(
     turn_of_item: Sequence[int],
     *,
     unfilled: Sequence[Item] | None = None,
+    bound: Sequence[str] = (),
     instructions: Sequence[Item] = (),
     volatile: Sequence[Item] = (),
 ) -> Conversation:
     """Divide the items into turns; `turn_of_item` names the turn of each item and never decreases.
 
-    `unfilled` are the items before their attachments were put in place, which chains name.
+    `unfilled` are the items before their attachments were put in place, which chains name. An item that is `bound` is
+    left out unless that is the chain before its turn, in hexadecimal digits; "" stands for one that is not.
     """
     turns: list[Turn] = []
     chain = sent_chain = CHAIN_START
-    numbered = zip(turn_of_item, items, unfilled or items, strict=True)
+    numbered = zip(turn_of_item, items, unfilled or items, bound or [""] * len(items), strict=True)
     for index, group in groupby(numbered, key=itemgetter(0)):
         entries: list[DigestedItem] = []
         named: list[DigestedItem] = []
-        for _, item, before in group:
+        for _, item, before, bound_to in group:
+            if bound_to and bound_to != chain.hex():
+                continue
             entries.append(digest_item(item))
             named.append(entries[-1] if item is before else digest_item(before))
         said = [entry for entry in named if not is_reasoning(entry.item)]

@@ -42,6 +42,10 @@ class StoredItem(Protocol):
     def prompt(self) -> str:
         """The name of the system prompt that it was written under (`prompt_name`), "" when unknown."""
 
+    @property
+    def before(self) -> str:
+        """The chain digest before its turn, in hexadecimal digits, "" when unknown."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedArtifact:
@@ -51,6 +55,7 @@ class LoadedArtifact:
     model: str | None = None
     provider: str = ""
     prompt: str = ""
+    before: str = ""
 
 
 MissingReason = Literal["missing", "unreadable", "too_large", "unavailable"]

@@ -77,6 +77,8 @@ class BuiltHistory:
     volatile: range = range(0)
     replayed: dict[str, int] = field(default_factory=dict)
     """The turn of each piece of reasoning among the items, by its ULID."""
+    bound: dict[str | None, str] = field(default_factory=dict)
+    """By the ULID of reasoning, what the chain before its turn was; a conversation with another goes without."""
     missing: dict[str, MissingArtifact] = field(default_factory=dict)
     external_summaries: tuple[str, ...] = ()
     steady: SteadyPrompt | None = None
@@ -107,6 +109,7 @@ class BuiltHistory:
             [sent[index] for index in kept],
             [self.turns[index] for index in kept],
             unfilled=[self.items[index] for index in kept],
+            bound=[self.bound.get(self.origins[index].marker, "") for index in kept],
             instructions=sent[:first],
             volatile=sent[volatile.start : volatile.stop],
         )
@@ -274,7 +277,7 @@ class _TurnBuilder:
             return
         if item is not raw:
             self._repair("artifact", entry.origin, f"fields of the {item['type']} repaired")
-            stored = LoadedArtifact(item, stored.model, stored.provider, stored.prompt)
+            stored = LoadedArtifact(item, stored.model, stored.provider, stored.prompt, stored.before)
         self._add_item(stored, entry.origin)
 
     def _add_missing(self, entry: ArtifactRef, missing: MissingArtifact) -> None:
@@ -299,6 +302,8 @@ class _TurnBuilder:
             case "reasoning":
                 problem = reader.problem(stored, is_running=is_running)
                 passes = is_running and reader.problem(stored, is_running=False) is not None
+                if maker_of(item) == ANTHROPIC and not is_running:
+                    self.built.bound[origin.marker] = stored.before
                 if self.rules.strip_reasoning:
                     problem = "omitted on request"
                 self.placeholders.append(

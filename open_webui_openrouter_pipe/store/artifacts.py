@@ -32,7 +32,8 @@ MAX_LOAD_BYTES = 64 * 1024 * 1024
 
 _SLICE_BYTES: Final = 64 * 1024
 _WRITTEN: Final = "openrouter_pipe:written"
-"""The key of a sealed item under which stands who served it; no provider's item has it."""
+"""The key of a sealed item under which `_WRITER_FIELDS` stand; no provider's item has it."""
+_WRITER_FIELDS: Final = ("provider", "prompt", "before")
 
 
 class SealedArtifacts:
@@ -51,7 +52,7 @@ class SealedArtifacts:
         now = epoch_seconds()
         sealed: list[SealedRow] = []
         for artifact in artifacts:
-            written = {"provider": artifact.provider, "prompt": artifact.prompt}
+            written = {name: getattr(artifact, name) for name in _WRITER_FIELDS}
             known = {name: value for name, value in written.items() if value}
             item = {**artifact.item, _WRITTEN: known} if known else artifact.item
             data = await apart(artifact.item, partial(encode_item, item))
@@ -156,7 +157,7 @@ def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> tuple[Artif
     if item.get("type") != row.kind:
         raise SealBroken("A stored item could not be opened.", detail="not of its row's kind")
     written = as_object(item.pop(_WRITTEN, None))
-    names = (as_text(written.get("provider")), as_text(written.get("prompt")))
+    names = [as_text(written.get(name)) for name in _WRITER_FIELDS]
     where = (row.id, row.user_id, row.chat_id, row.message_id, row.kind, row.model)
     return Artifact(*where, cast("Item", item), *names), len(data)
 

@@ -86,6 +86,8 @@ class Recorder:
     host_names: Mapping[str, str] = field(default_factory=dict)
     prompt: str = ""
     """The name of the system prompt of the request."""
+    before: str = ""
+    """The name of the chat before the turn."""
     phase: str = ""
     """Of the round's text so far."""
     lost: int = 0
@@ -147,8 +149,8 @@ class Recorder:
             if is_reasoning(valid) and self.persistence.reasoning != "conversation":
                 ulid = fleeting(ulid)
             where = (ulid, of.user_id, of.chat_id, of.message_id, valid["type"], of.model)
-            prompt = self.prompt if is_reasoning(valid) else ""
-            self._unsaved[index] = Artifact(*where, valid, prompt=prompt)
+            names = (self.prompt, self.before) if is_reasoning(valid) else ()
+            self._unsaved[index] = Artifact(*where, valid, "", *names)
 
     def note_writer(self, model: str, provider: str) -> None:
         """Note which model has written the items, and who served it: that is known with the end alone.

@@ -453,12 +453,13 @@ class TurnRunner:
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
         origin, ports, names = self.origin, self.ports, request.host_tool_names
+        before = conversation.chains[-2].hex()
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
         round_ = Round(
             ports.responses,
             self.channel,
-            Recorder(ports.store, origin, self.persistence, ports.new_id, taken, names, built.prompt),
+            Recorder(ports.store, origin, self.persistence, ports.new_id, taken, names, built.prompt, before),
             PictureStorage(ports.files, origin, ports.downloads),
             self.memory.reported,
             ports.find,

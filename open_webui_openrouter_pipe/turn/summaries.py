@@ -400,14 +400,14 @@ class Summarizer:
     async def available(self, conversation: Conversation) -> Mapping[Segment, Summary]:
         """Return all summaries of the user that fit the conversation; never raises."""
         try:
-            return await self._find([conversation.before, *(turn.chain for turn in conversation.turns)])
+            return await self._find(conversation.chains)
         except Exception:  # a summary is never worth an answer
             log.exception("summaries could not be read, and this request goes on without")
             return {}
 
     async def discard(self, conversation: Conversation, turns: Sequence[range]) -> int:
         """Discard the summaries of any of these turns, counted from 1, or all; return how many. Raises StoreError."""
-        chains = [conversation.before, *(turn.chain for turn in conversation.turns)]
+        chains = conversation.chains
         number = {chain: index for index, chain in enumerate(chains)}
         found = await self._find(chains)
         unwanted = [

@@ -13,7 +13,19 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.conversation.budget import Calibration
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
-from tests.app.chat import Chat, NewChat, app_on, audit_of, sent, settings
+from open_webui_openrouter_pipe.pipe import Pipe
+from scripts.harness.page import Page, PipeInProcess
+from tests.app.chat import (
+    Chat,
+    NewChat,
+    app_on,
+    audit_of,
+    received_reasoning_ids,
+    sent,
+    sent_reasoning_ids,
+    settings,
+)
+from tests.support.files import PICTURES, data_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +42,7 @@ LONG = "word " * 4000
 WATCH = "open_webui_openrouter_pipe.turn.memory"
 MEMORIES = "<memory_context>\n[User Memory]\n- Likes foxes.\n</memory_context>"
 QUESTION, VOICE = "What time is it?", "Keep it short."
+THINKS = "[[standin: reasoning=encrypted]]"
 
 
 def prompt(time: str = "2026-11-22 11:40:31 PM", memory: str = "Likes Darjeeling.") -> str:
@@ -282,3 +295,50 @@ async def test_instructions_for_speech_stand_before_the_spoken_question(
             chat.metadata = {"features": {"voice": spoken}}
             texts.append(await asked(chat, standin, VOICE if spoken else "", "hi"))
     assert texts == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "prompt", "valves"),
+    [
+        ("{}", "{}", {"ADVANCED": '{"PERSIST_TOOL_RESULTS": false}'}),
+        ("{}", "{}", {"ADVANCED": '{"MAX_INPUT_IMAGES_PER_REQUEST": 0}'}),
+        ("### Task:\n<context>A queen.</context>\n{}", "{}", {}),
+        ("{}", "{}\nIt is noon.", {}),
+        ("{}", "{}\n<context>A queen.</context>", {}),
+    ],
+)
+async def test_thoughts_stay_while_the_chat_is_the_same(
+    tmp_path: Path, standin: StandIn, template: str, prompt: str, valves: Any
+) -> None:
+    """With a picture and tools, whatever the host adds to one question, on two workers with valves of their own."""
+    first, second = (PipeInProcess(tmp_path, base_url=standin.base_url) for _ in range(2))
+    async with first as one, second as other:
+        other.valves = Pipe.Valves(**{**one.valves.model_dump(), **valves})
+        pages = [Page(pipe, CLAUDE, tools={"look": lambda _: "It rains. " * 99}) for pipe in (one, other)]
+        for number, page in enumerate((*pages, *pages)):
+            asked = f"{number} {THINKS} [[standin: call=look args={{}}]]"
+            is_changed = number == 1
+            page.turns, page.parameters = pages[0].turns, {"reasoning": {"max_tokens": 2_000}}
+            page.attached = [
+                {"type": "image_url", "image_url": {"url": data_url("image/png", PICTURES["image/png"])}}
+            ]
+            page.metadata = {"base_system_prompt": "You help.", "base_user_prompt": asked}
+            page.system = prompt.format("You help.") if is_changed else "You help."
+            answer = await page.ask(template.format(asked) if is_changed else asked)
+            page.turns[-1] = asked, answer
+            assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:-1]
+    assert (len(sent_reasoning_ids(standin)), {each.status for each in standin.responses}) == (7, {200})
+
+
+async def test_thoughts_about_another_chat_are_not_sent(new_chat: NewChat, standin: StandIn) -> None:
+    """Where an answer is rewritten, what Claude has thought in later turns is left out, what it thinks then stays."""
+    chat = new_chat(model=CLAUDE)
+    for text in ("one", "two", "three"):
+        await chat.ask(f"{text} {THINKS}", reasoning={"max_tokens": 2_000})
+    thoughts = received_reasoning_ids(standin)
+    assert sent_reasoning_ids(standin) == thoughts[:2]
+    rewritten = next(each for each in chat.messages if each["role"] == "assistant" and each["content"])
+    rewritten["content"] = f"Not so. {rewritten['content']}"
+    for text in ("four", "five"):
+        await chat.ask(f"{text} {THINKS}", reasoning={"max_tokens": 2_000})
+        assert sent_reasoning_ids(standin) == [thoughts[0], *received_reasoning_ids(standin)[3:-1]]

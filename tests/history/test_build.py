@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
+from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact
 from tests.history.builders import (
     DEEP,
     assert_valid,
@@ -16,8 +17,11 @@ from tests.history.builders import (
     build,
     call,
     compact,
+    mark,
     plain,
+    reasoning,
     system,
+    thinking,
     tool,
     tool_call,
     user,
@@ -66,6 +70,29 @@ def test_arguments_may_be_nested_without_end(given: Any, sent: str) -> None:
     """They are sent as a text, or said to be nested too deeply."""
     chat = [user("q"), assistant("", tool_call("c1", given)), tool("c1", "out")]
     assert build(chat).items[1] == call("c1", sent)
+
+
+@pytest.mark.parametrize(
+    ("item", "number", "before", "is_sent"),
+    [
+        (thinking("rs_1"), 1, "{0}", True),
+        (thinking("rs_1"), 1, "{1}", False),
+        (thinking("rs_1"), 1, "", True),
+        (thinking("rs_1"), 2, "{0}", True),
+        (reasoning("rs_1"), 1, "{1}", True),
+    ],
+)
+def test_thinking_is_sent_behind_the_chat_that_it_was_written_behind(
+    item: Any, number: int, before: str, *, is_sent: bool
+) -> None:
+    """Anthropic's alone, and of earlier turns; where that is unknown, it is sent. Chains do not name it."""
+    chat = [user("1"), assistant("a"), user("2"), assistant("b"), user("3"), assistant("c")]
+    chains = [turn.chain for turn in build(chat).conversation().turns]
+    chat[2 * number + 1] = assistant(f"{mark(1)}{'abc'[number]}")
+    stored = LoadedArtifact(item, before=before.format(*[chain.hex() for chain in chains]))
+    turns = build(chat, {1: stored}).conversation().turns
+    assert [entry.item["type"] for entry in turns[number].entries].count("reasoning") == is_sent
+    assert [turn.chain for turn in turns] == chains
 
 
 def test_the_next_request_begins_like_this_one() -> None:

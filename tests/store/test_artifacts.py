@@ -76,7 +76,7 @@ async def test_who_served_an_item_is_sealed_with_it() -> None:
     """The item itself comes back as it was, and a row without that knowledge as well."""
     rows = MemoryRows()
     store = SealedArtifacts(rows, KEYRING)
-    known = replace(artifact(0), provider="Google AI Studio", prompt="0123")
+    known = replace(artifact(0), provider="Google AI Studio", prompt="0123", before="4567")
     await store.put([known, artifact(1)])
     assert await store.load("ada", [known.id, artifact(1).id]) == {
         known.id: known,
