@@ -322,7 +322,8 @@ class _Turn:
         self.output: list[Json] = list(request.continues.output) if request.continues else []
         self.lines: list[str] = []
         self.error = ""
-        state = (request.model, tuple(request.tools), chat.system, json.dumps([host.valves, request.valves]))
+        valves = json.dumps([host.valves, host.own_valves.get(pipe), request.valves])
+        state = (request.model, tuple(request.tools), chat.system, valves)
         names = tuple((message.id, len(message.output)) for message in self.path)
         before, known = chat.sent or ((), ())
         self.appended = bool(chat.sent) and before == state and names[: len(known)] == known
