@@ -525,7 +525,7 @@ def _owner(call: Call) -> tuple[str, str]:
 def _held_for(estimate: str) -> tuple[str, str]:
     """The user and the chat of an estimate that is held."""
     bill = json.loads(estimate)
-    return bill["user_id"], bill["chat_id"]
+    return bill["user_id"], bill.get("chat_id", "")
 
 
 def billed(bill: Json) -> float:
