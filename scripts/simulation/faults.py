@@ -1,7 +1,8 @@
 """What goes wrong in a world: faults drawn by a seed, each a plain record, and where and when they strike.
 
 A record is one step of a story, so a story can be told without it. It is armed when its step comes, and strikes the
-first operation of its kind from then on, after those that it skips. `Faults.struck` says what has struck whom.
+first operation of its kind from then on, after those that it skips. `Faults.strikes` says what has struck whom; what
+strikes a request is kept with it.
 
     connect     a connection to OpenRouter is refused, or reset before anything is answered
     cut         an answer breaks at any byte: the connection ends, is reset, ends within a portion, carries noise, or
@@ -147,6 +148,14 @@ def draw(chance: Random, workers: Sequence[str], models: Sequence[str]) -> Recor
     return record | kind.fields(chance)
 
 
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """Whom a fault has struck: a call where it is known whose work was under way, else a worker by its name."""
+
+    kind: str
+    whom: object
+
+
 @dataclass(slots=True, eq=False)
 class _Armed:
     record: Record
@@ -155,14 +164,24 @@ class _Armed:
 
 
 class Faults:
-    """The faults that are armed; `clock` gives true epoch seconds, and `say` writes a line of the world's log."""
+    """The faults that are armed; `clock` gives true epoch seconds, and `say` writes a line of the world's log.
 
-    def __init__(self, clock: Callable[[], float], say: Callable[[str], None]) -> None:
-        self._clock, self._say = clock, say
+    `whose` returns the call whose work is under way, None where nobody's is.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        say: Callable[[str], None],
+        whose: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._clock, self._say, self._whose = clock, say, whose
         self._armed: list[_Armed] = []
         self._away_until: dict[str, float] = {}
         self.struck: Counter[str] = Counter()
         """How often each kind has struck."""
+        self.strikes: list[Strike] = []
+        """Those of the database, Redis, and the world that were not judged yet."""
 
     def arm(self, record: Record) -> None:
         """Let a fault strike from here on."""
@@ -180,6 +199,11 @@ class Faults:
     def note(self, record: Record, whom: str) -> None:
         """Count a fault that has struck."""
         self.struck[record["kind"]] += 1
+        match KINDS[record["kind"]].place:
+            case "database" | "redis":
+                self.strikes.append(Strike(record["kind"], self._whose() or whom))
+            case "world":
+                self.strikes.append(Strike(record["kind"], whom))
         self._say(f"fault {json.dumps(record, sort_keys=True)} strikes {whom}")
 
     def take(self, place: Place, whom: str, moment: str = "") -> Record | None:
@@ -215,6 +239,7 @@ class Faults:
         """
         is_away = kind != "rollback" and self._clock() < self._away_until.get("database", 0.0)
         if is_away:
+            self.strikes.append(Strike("database_away", self._whose() or worker))
             raise sqlite3.OperationalError(
                 "unable to open database file" if kind == "connect" else "disk I/O error"
             )

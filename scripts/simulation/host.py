@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from starlette.responses import StreamingResponse
 
-from open_webui_openrouter_pipe.money.limits import Person
+from open_webui_openrouter_pipe.money.limits import Group, Person
 from open_webui_openrouter_pipe.ports import FileContent
 from scripts.faults.audit import ULID
 from scripts.harness.page import as_messages, failure_of, lines_of, reduced
@@ -118,7 +118,8 @@ class Shown:
     `messages` are the user's words on its branch, oldest first; `before` all that its last request must have of that
     branch and of its tools, word for word; `output` the stored items as JSON; `lines` what was said about the answer;
     `ended` is "whole", "stopped" or "killed". `appended` says that it went on where the chat's last turn ended, with
-    the same model, tools and valves; `expects` is a word that its request must have.
+    the same model, tools and valves; `expects` is a word that its request must have, and `worker` the name of the
+    process in which it was asked.
     """
 
     call: Call
@@ -130,6 +131,7 @@ class Shown:
     appended: bool = False
     expects: str = ""
     before: tuple[str, ...] = ()
+    worker: str = ""
 
 
 @dataclass(slots=True)
@@ -151,6 +153,7 @@ class Request:
 class Process(Protocol):
     """One of the host's processes."""
 
+    name: str
     pipe: Pipe
     is_dead: bool
 
@@ -161,6 +164,8 @@ class Host:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.users: dict[str, User] = {}
+        self.groups: dict[str, frozenset[str]] = {}
+        """The users of each, by its name."""
         self.chats: dict[str, Chat] = {}
         self.files: dict[str, tuple[str, FileContent]] = {}
         self.valves: Json = {}
@@ -210,18 +215,16 @@ class Host:
             ended = "killed" if process.is_dead else ended
             if ended != "killed":
                 answer.output = turn.output
-            self._note(request, turn, ended)
+            self._note(process, request, turn, ended)
 
-    def _note(self, request: Request, turn: _Turn, ended: str) -> None:
+    def _note(self, process: Process, request: Request, turn: _Turn, ended: str) -> None:
         said = tuple(message.text for message in turn.path if message.role == "user")
         results = (item for item in turn.output if item["type"] == "function_call_output")
         before = (*turn.before, *words_of(results))
         output, lines = json.dumps(turn.output), tuple(turn.lines)
         self.log("answer", request.chat.id, turn.answer.id, ended, output, turn.lines, turn.error)
-        shown = Shown(
-            turn.call, said, output, lines, turn.error, ended, turn.appended, request.expects, before
-        )
-        self.answers.append(shown)
+        asked = turn.appended, request.expects, before, process.name
+        self.answers.append(Shown(turn.call, said, output, lines, turn.error, ended, *asked))
 
     async def task(self, pipe: Pipe, chat: Chat, model: str, kind: str = "title_generation") -> None:
         """Ask for a title, as after a first answer."""
@@ -236,7 +239,7 @@ class Host:
         said = await self._call(pipe, chat.user_id, body, metadata, kind)
         self.log("task", chat.id, json.dumps(said))
 
-    async def program(self, pipe: Pipe, user_id: str, model: str, text: str, *, stream: bool) -> None:
+    async def program(self, process: Process, user_id: str, model: str, text: str, *, stream: bool) -> None:
         """Ask as a program does, with an API key."""
         call = Call(user_id, "", "", task="")
         CALL.set(call)
@@ -246,7 +249,7 @@ class Host:
             "stream": stream,
         }
         chunks: list[Any] = []
-        said = await self._call(pipe, user_id, body, {"chat_id": ""}, None)
+        said = await self._call(process.pipe, user_id, body, {"chat_id": ""}, None)
         if isinstance(said, StreamingResponse):
             async with aclosing(cast("AsyncGenerator[Any]", said.body_iterator)) as pieces:
                 chunks += [
@@ -257,7 +260,7 @@ class Host:
         output = json.dumps(chunks)
         self.log("program", user_id, output)
         error = output if any('"error"' in str(chunk) or "error" in chunk for chunk in chunks) else ""
-        self.answers.append(Shown(call, (text,), output, (), error))
+        self.answers.append(Shown(call, (text,), output, (), error, worker=process.name))
 
     async def _call(self, pipe: Pipe, user_id: str, body: Json, metadata: Json, task: str | None) -> Any:
         user = self.users[user_id]
@@ -300,6 +303,10 @@ class Host:
         chat = self.chats.get(call.chat_id)
         times = [message.created for message in chat.questions] if chat else []
         return [after - before for before, after in pairwise(times)]
+
+    async def groups_of(self, user_id: str) -> Sequence[Group]:
+        """A user's groups."""
+        return [Group(name, name) for name, users in self.groups.items() if user_id in users]
 
     async def people(self) -> Mapping[str, Person]:
         """All users."""

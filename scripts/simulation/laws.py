@@ -5,7 +5,7 @@ Requests are those that the stand-in has recorded, rows are read by SQL, and eac
 it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anything, and nothing waits to be written.
 
     valid       a request is refused only where a fault has ordered it, and has no field that the service ignores
-    failure     an answer fails only where a fault has struck, and one that has come to no end says so
+    failure     an answer fails only where a fault has struck it, and one that has come to no end says so
     text        what has come whole is shown whole
     marker      whatever an answer that is kept shows of a stored item is stored, and is its user's
     cut         what a request lacks of its chat's words and tool results was said, and what it lacks more, again
@@ -14,6 +14,7 @@ it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anythi
     prefix      a request begins as the one before it of its chat, unless its plan has gone a step further
     thought     what a model has thought in the last answer is in the next request, where it is kept
     bill        what was billed has one row of its user and chat, of as much; it is an estimate only after a fault
+    limit       nothing is sent at a spending limit, and what is said of one is so
     sum         the sums of chats and accounts are those of the rows, at the end
     hold        nothing is held when nothing runs
     memory      what a worker counts of its memory is within its bounds
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
 from scripts.simulation.host import words_of
+from scripts.simulation.spending import REFUSED, Spending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,12 +50,16 @@ ORDERED = frozenset({"refusal", "recorded", "provider"})
 """The kinds of faults by which the stand-in answers with an error."""
 LOSING = ORDERED | {"database", "database_away", "kill"}
 """Those by which what a model has thought is not kept or sent: its provider may refuse the rest, and is asked again."""
+FAILING = ORDERED | {"connect", "cut", "database", "database_away"}
+"""Those by which an answer may fail."""
+HARMLESS = frozenset({"redis", "redis_away"})
+"""Those that change nothing: what Redis has, the database has too."""
 UNSAID = ("incomplete=", "mute")
 """Orders that a program learns of by the answer's own form."""
 ENDLESS = ("fail=", "incomplete=", "mute", "hang", "first=200")
 """Orders after which an answer has no end of its own."""
 SAID_OF_CUTS = re.compile(
-    r"left out|shortened|cut to|cut in|[Ss]ummariz|Only the last|less of the chat|words alone|than fit"
+    r"left out|shortened|cut to|cut in|[Ss]ummariz|Only the last|less of the chat|with words alone"
 )
 """What a line says of a chat that is not sent whole."""
 SAID_OF_BREAKS = re.compile(rf"{SAID_OF_CUTS.pattern}|not reloaded")
@@ -66,7 +72,8 @@ EXPLAINED = re.compile(
 )
 """What an answer fails by without a fault: one long before, or a message that no window holds."""
 BOUND = "bound to a different conversation"
-"""What Claude says of thoughts that it had about a shorter chat, where other valves have it sent whole again."""
+"""What Claude says of thoughts that it had about a shorter chat, which is sent whole again: by other valves, or where a
+limit is near no more."""
 UNSENT = "must be passed back"
 """What DeepSeek says of calls without the thoughts before them, where other valves let those go with their answer."""
 ELSEWHERE = "Provider returned error"
@@ -88,8 +95,12 @@ LOST_SECONDS = 60.0
 """Before its end, what a worker has not written."""
 HOLD_SECONDS = 120.0
 """After them whatever a killed worker has held is over."""
+GUESS_SECONDS = 3_600
+"""For so long a row that is an estimate may become a bill."""
 NEW_ROWS = f"{ROWS.replace('SELECT id', 'SELECT rowid, id')} AND rowid > ? ORDER BY rowid"
 NAMED = "SELECT id, user_id FROM openrouter_pipe_artifact WHERE id IN (SELECT value FROM json_each(?))"
+GUESSES = f"{ROWS} AND id IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
+ESTIMATES = "SELECT estimate FROM openrouter_pipe_hold"
 STEPS = "SELECT steps FROM openrouter_pipe_audit WHERE generation = ?"
 
 
@@ -120,11 +131,18 @@ class World(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What has happened since the laws were asked last; `struck` counts the faults by their kinds."""
+    """What has happened since the laws were asked last.
+
+    `struck` has the kinds of faults by whom they have struck: a call, or a worker by its name.
+    """
 
     exchanges: Sequence[Exchange]
     answers: Sequence[Shown]
-    struck: Counter[str]
+    struck: Mapping[object, set[str]]
+
+    def kinds(self, call: Call | None, worker: str) -> set[str]:
+        """The kinds of those that have struck a call, or the worker whose it is."""
+        return self.struck.get(call, set()) | self.struck.get(worker, set())
 
 
 @dataclass(slots=True)
@@ -154,25 +172,34 @@ class Laws:
         """How often each law was asked."""
         self._row = 0
         self._running: list[Exchange] = []
-        self._struck: Counter[str] = Counter()
         self._chats: defaultdict[tuple[str, str], _Chat] = defaultdict(_Chat)
         self._users: set[str] = set()
         self._thoughts_of: dict[str, str] = {}
         """Whose a provider's items are, by their ids."""
+        self._refused: set[str] = set()
+        """The thoughts in requests that were refused: a worker leaves them out, in copies of a chat, too."""
         self._rows_of: Counter[str] = Counter()
         self._unbilled: dict[str, Json] = {}
         self._paid: dict[str, Json] = {}
         """By the ids of rows, also those that are deleted with their chats: whose they are, and what they say."""
         self._bills = 0
+        self._guesses: dict[str, int] = {}
+        """The ids of rows that are estimates, and when they were made: their bills may come."""
+        self._awaited: dict[str, tuple[str, str]] = {}
+        """The bills of killed workers whose estimates are held, and whose user and chat they are of."""
+        self.spending = Spending(world.host, world.upstream)
         self._ended: dict[str, tuple[str, float, Call | None]] = {}
 
     def check(self) -> list[str]:
         """What does not hold, each as a line that begins with the name of its law."""
-        moment = self._moment()
+        moment, now = self._moment(), self.world.clock.true()
+        self.judged["limit"] += 1
         found = [
             *self._of_requests(moment),
             *self._of_answers(moment),
+            *self.spending.before(now, moment.exchanges, moment.answers),
             *self._of_bills(moment),
+            *self.spending.after(now, moment.exchanges, moment.answers, self._last_kill),
             *self._of_holds(),
             *self._of_memory(),
         ]
@@ -189,8 +216,10 @@ class Laws:
         for name, (cost, provider, *_) in left.items():
             self._paid[name] |= {"cost": cost, "provider_cost": provider}
         gone = {f"{row['user_id']} {row['chat_id']}" for name, row in self._paid.items() if name not in left}
-        compare_sums(self.world.query, [*self._paid.values()], report, unknown=gone)
-        return [*found, *(f"sum: {each}" for each in report.violations)]
+        groups = {f"group:{name}" for name in self.world.host.groups}
+        compare_sums(self.world.query, [*self._paid.values()], report, unknown=gone | groups)
+        of_groups = () if self.world.kills else self.spending.of_groups(self.world.query)
+        return [*found, *(f"sum: {each}" for each in (*report.violations, *of_groups))]
 
     def _moment(self) -> Moment:
         upstream = self.world.upstream
@@ -200,9 +229,17 @@ class Laws:
         self._running = [each for each in new if each.record and each.record.ended_at is None]
         answers = [*self.world.host.answers]
         self.world.host.answers.clear()
-        struck = upstream.faults.struck - self._struck
-        self._struck = Counter(upstream.faults.struck)
+        struck = defaultdict[object, set[str]](set)
+        for each in new:
+            struck[each.call or each.worker] |= _kinds(each)
+        for strike in upstream.faults.strikes:
+            struck[strike.whom].add(strike.kind)
+        upstream.faults.strikes.clear()
         return Moment(over, answers, struck)
+
+    @property
+    def _last_kill(self) -> float:
+        return max((when for _, when in self.world.kills), default=0.0)
 
     # --- requests
 
@@ -218,7 +255,8 @@ class Laws:
             self.judged["valid"] += 1
             if exchange.generation:
                 self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0, exchange.call
-            is_lost = exchange.call in helped and (LOSING & {*moment.struck} or exchange.call in elsewhere)
+            kinds = moment.kinds(exchange.call, exchange.worker)
+            is_lost = exchange.call in helped and (LOSING & kinds or exchange.call in elsewhere)
             is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record, exchange.call) or is_lost
             if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
@@ -231,7 +269,7 @@ class Laws:
         """Whether nobody could know that it would be refused, or nobody is to look."""
         is_whole = self.world.host.valves.get("CONTEXT_STRATEGY") == "off" and TOO_LONG in record.error
         is_early = record.path == "/generation" and record.status == 404
-        is_rebound = BOUND in record.error and self.world.host.has_changed
+        is_rebound = BOUND in record.error and (self.world.host.has_changed or self.spending.has_limits)
         is_unsent = UNSENT in record.error and call is not None and not self._keeps_thoughts(call)
         return is_whole or is_early or is_rebound or is_unsent or record.error == ELSEWHERE
 
@@ -249,6 +287,8 @@ class Laws:
         for item in exchange.record.output:
             if item["type"] == "reasoning":
                 self._thoughts_of[item["id"]] = call.user_id
+        if exchange.record.status >= 400:
+            self._refused |= _thoughts(exchange.record.body)
 
     # --- answers
 
@@ -261,7 +301,8 @@ class Laws:
         for shown in moment.answers:
             sent = by_call[shown.call]
             chat = self._chats[shown.call.user_id, shown.call.chat_id]
-            yield from self._of_failure(shown, sent, moment.struck)
+            kinds = moment.kinds(shown.call, shown.worker)
+            yield from self._of_failure(shown, sent, kinds)
             yield from self._of_markers(shown)
             yield from self._of_text(shown, sent)
             last = sent[-1].record if sent else None
@@ -275,13 +316,14 @@ class Laws:
             chat.worker = sent[-1].worker if sent else ""
             is_refused = any(each.record and each.record.status >= 400 for each in sent)
             chat.was_refused |= is_refused
-            chat.is_odd = bool(moment.struck or shown.error or is_refused) or shown.ended != "whole"
+            chat.is_odd = bool(kinds - HARMLESS or shown.error or is_refused) or shown.ended != "whole"
 
-    def _of_failure(self, shown: Shown, sent: Sequence[Exchange], struck: Mapping[str, int]) -> Iterator[str]:
+    def _of_failure(self, shown: Shown, sent: Sequence[Exchange], kinds: set[str]) -> Iterator[str]:
         if shown.ended != "whole":
             return
         self.judged["failure"] += 1
-        if shown.error and not struck and not EXPLAINED.search(shown.error):
+        is_explained = FAILING & kinds or EXPLAINED.search(shown.error) or REFUSED.search(shown.error)
+        if shown.error and not is_explained:
             yield f"failure: {shown.call} fails without a fault: {shown.error}"
         if sent and _is_endless(sent[-1], shown.call) and not (shown.error or shown.lines):
             yield f"failure: {shown.call} has no end, and nothing is said: {sent[-1].faults}"
@@ -341,14 +383,15 @@ class Laws:
         record = sent[0].record
         if not (shown.appended and chat.body and record) or chat.is_odd or any(each.faults for each in sent):
             return
-        if chat.was_refused and chat.worker != sent[0].worker:
+        sent_before, thoughts = _thoughts(chat.body), _thoughts(record.body)
+        if self._refused & (sent_before | thoughts) or (chat.was_refused and chat.worker != sent[0].worker):
             return
         self.judged["prefix"] += 1
         if any(map(SAID_OF_BREAKS.search, shown.lines)):
             return
         if self._keeps_thoughts(shown.call):
             self.judged["thought"] += 1
-            if lost := chat.thoughts - {item.get("id") for item in record.body["input"]}:
+            if lost := chat.thoughts - thoughts:
                 yield f"thought: {shown.call} was sent without {sorted(lost)}"
         at = broken_at(*(self._kept(body, shown.call) for body in (chat.body, record.body)))
         if at == "":
@@ -376,30 +419,74 @@ class Laws:
         service = self.world.upstream.service
         self._unbilled |= dict([*service.bills.items()][self._bills :])
         self._bills = len(service.bills)
-        for row, name, generation, estimated, *money, user, chat, _, _, _ in self.world.query(
+        self._look_at_guesses()
+        nameless = Counter[tuple[str, str]]()
+        for row, name, generation, estimated, *money, user, chat, _, _, created in self.world.query(
             NEW_ROWS, [self._row]
         ):
             (cost, provider), self._row = money, row
             self._paid[name] = {"user_id": user, "chat_id": chat, "cost": cost, "provider_cost": provider}
+            self.spending.add(name, user, created, cost + provider)
+            if estimated:
+                self._guesses[name] = created
+                nameless[user, chat] += not generation
             self.judged["bill"] += 1
             self._rows_of[generation] += 1
-            _, _, call = self._ended.get(generation, NEVER)
-            whose = call and (call.user_id, "" if call.chat_id.startswith(TEMPORARY) else call.chat_id)
-            if whose and whose != (user, chat):
-                yield f"bill: {generation} of {call} has a row of {user} in {chat!r}"
+            yield from self._of_owner(generation, user, chat)
             if generation and self._rows_of[generation] > 1:
                 yield f"bill: {generation} has {self._rows_of[generation]} rows"
-            elif not estimated:
+            elif estimated:
+                yield from self._of_estimate(generation, moment)
+            else:
                 yield from self._of_exact(generation, cost + provider)
-            elif self._unbilled.pop(generation, NO_BILL)["is_named"] and not (
-                moment.struck or self._may_be_lost(generation)
-            ):
-                yield f"bill: {generation} is estimated, and nothing has struck"
+        yield from self._of_lost(nameless)
+
+    def _of_owner(self, generation: str, user: str, chat: str) -> Iterator[str]:
+        """A row, whose it says to be."""
+        _, _, call = self._ended.get(generation, NEVER)
+        if call and _owner(call) != (user, chat):
+            yield f"bill: {generation} of {call} has a row of {user} in {chat!r}"
+
+    def _of_lost(self, nameless: Counter[tuple[str, str]]) -> Iterator[str]:
+        """Bills without a row: a killed worker's last ones may be lost, but under a limit, where they are estimated.
+
+        `nameless` are the estimates that were written in this moment without the id of a bill, by user and chat.
+        """
         for generation, bill in [*self._unbilled.items()]:
-            if bill["is_named"] and generation in self._ended:
-                del self._unbilled[generation]
-                if not self._may_be_lost(generation):
-                    yield f"bill: {generation} (${billed(bill):.6f}) has no row"
+            if not (bill["is_named"] and generation in self._ended):
+                continue
+            del self._unbilled[generation]
+            _, _, call = self._ended[generation]
+            if not self._may_be_lost(generation):
+                yield f"bill: {generation} (${billed(bill):.6f}) has no row"
+            elif call and self.spending.limits_of(call.user_id):
+                self._awaited[generation] = _owner(call)
+        for generation, whose in [*self._awaited.items()]:
+            if nameless[whose]:
+                nameless[whose] -= 1
+                del self._awaited[generation]
+        if self._awaited:
+            held = Counter(_held_for(estimate) for (estimate,) in self.world.query(ESTIMATES))
+            for owner, count in (Counter(self._awaited.values()) - held).items():
+                yield f"bill: {count} of {owner} were lost with a worker, and nothing is held for them"
+
+    def _look_at_guesses(self) -> None:
+        """See which estimates have become bills."""
+        if not self._guesses:
+            return
+        newest, names = max(self._guesses.values()), json.dumps([*self._guesses])
+        for name, _, estimated, *money, user, _, _, _, created in self.world.query(GUESSES, [names]):
+            self.spending.add(name, user, created, sum(money))
+            if not estimated or created < newest - GUESS_SECONDS:
+                del self._guesses[name]
+
+    def _of_estimate(self, generation: str, moment: Moment) -> Iterator[str]:
+        """A row that is one."""
+        worker, _, call = self._ended.get(generation, NEVER)
+        is_named = self._unbilled.pop(generation, NO_BILL)["is_named"]
+        is_due = moment.kinds(call, worker) - HARMLESS or self._may_be_lost(generation)
+        if is_named and not is_due:
+            yield f"bill: {generation} is estimated, and nothing has struck"
 
     def _of_exact(self, generation: str, dollars: float) -> Iterator[str]:
         """A row that is no estimate."""
@@ -438,9 +525,27 @@ class Laws:
                         yield f"memory: {key} of {name} has {cache.size}"
 
 
+def _owner(call: Call) -> tuple[str, str]:
+    """Whose the row of a call is, and of which chat, as it is stored."""
+    return call.user_id, "" if call.chat_id.startswith(TEMPORARY) else call.chat_id
+
+
+def _held_for(estimate: str) -> tuple[str, str]:
+    """The user and the chat of an estimate that is held."""
+    bill = json.loads(estimate)
+    return bill["user_id"], bill.get("chat_id", "")
+
+
 def billed(bill: Json) -> float:
     """The dollars of one of the stand-in's bills."""
     return float(bill["total_cost"] + (bill["upstream_inference_cost"] or 0))
+
+
+def _thoughts(body: Json | None) -> set[str]:
+    """The ids of the thoughts in a request."""
+    items = (body or {}).get("input")
+    thoughts = (item for item in items if item.get("type") == "reasoning") if isinstance(items, list) else ()
+    return {item.get("id", "") for item in thoughts}
 
 
 def broken_at(before: Json, now: Json) -> str:

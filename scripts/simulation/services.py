@@ -116,6 +116,11 @@ class Upstream:
         before = self._rates.setdefault(model_id, dict(rates))
         rates.update({name: rate * Decimal(str(factor)) for name, rate in before.items()})
 
+    @property
+    def has_other_prices(self) -> bool:
+        """Whether any price was changed: a worker learns of it in its time."""
+        return bool(self._rates)
+
     def close(self) -> None:
         """Let the catalogue be as it was."""
         for model_id, rates in self._rates.items():

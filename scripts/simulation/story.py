@@ -42,6 +42,9 @@ SETTINGS: tuple[Json, ...] = (
     {"RECALL": False},
     {"SUMMARY_TURN_TRIGGER": 6},
     {"SPENDING_LIMITS": "user: 500/day 5000/month; all: 20000/month"},
+    {"SPENDING_LIMITS": "user: 0.02/day"},
+    {"SPENDING_LIMITS": "user: 0.03/day; each of Keepers: 0.02/day; group Keepers: 0.3/month; all: 0.1/day"},
+    {"SPENDING_LIMITS": "all: 0.06/day 1/month", "TIME_ZONE": "America/New_York", "NEAR_LIMIT": "floor"},
 )
 """What the administrator may choose, beside what a world has anyway."""
 

@@ -285,7 +285,7 @@ class Acts:
         """A program with the user's API key."""
         text = text_of(self.world, self.step)
         is_streamed = self.step["number"] % 2 == 0
-        await self.host.program(self.worker.pipe, self.user.id, self.step["model"], text, stream=is_streamed)
+        await self.host.program(self.worker, self.user.id, self.step["model"], text, stream=is_streamed)
 
     async def leave(self) -> None:
         """A program that goes away in the middle."""

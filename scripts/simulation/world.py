@@ -31,7 +31,7 @@ from . import host, users
 from .clock import Chance, Clock, VirtualLoop, installed
 from .faults import WORLD_KINDS, Faults
 from .laws import Laws
-from .services import BASE_URL, Transport, Upstream
+from .services import BASE_URL, CALL, Transport, Upstream
 from .stores import InProcess, OnServers, Store, Stores
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ LONGEST_SECONDS = 6 * 3_600.0
 LOOK_MOMENTS = 50
 """How often what nobody holds any more is collected: never while anything runs."""
 KEPT_LINES = 400
+GROUP = "Keepers"
+"""The host's group, which has every other user."""
 
 WORKER: ContextVar[Worker | None] = ContextVar("WORKER", default=None)
 """The worker whose code runs."""
@@ -110,7 +112,8 @@ class World:
         self.host.users = {
             f"user-{at}": host.User(f"user-{at}", is_admin=at == 0) for at in range(story["users"])
         }
-        self.faults = Faults(self.clock.true, lambda line: self.log("fault", line))
+        self.host.groups = {GROUP: frozenset(f"user-{at}" for at in range(1, story["users"], 2))}
+        self.faults = Faults(self.clock.true, lambda line: self.log("fault", line), CALL.get)
         self.travel = Random(f"travel {story['seed']}")  # noqa: S311 - no secret
         self.upstream = Upstream(self.faults, self.clock.true, self.travel)
         self.upstream.service.tokenizer = ByteTokenizer()
@@ -148,6 +151,7 @@ class World:
             files=KeptFiles(self.host.files),
             chat_pauses=self.host.pauses,
             people=self.host.people,
+            groups=self.host.groups_of,
             stored_valves=self.host.stored_valves,
         )
         worker.apps.append(App(resources, transport=worker.transport, clock=self.clock.now))

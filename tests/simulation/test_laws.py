@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.words.lines import notice
+from scripts.simulation.faults import Strike
 from scripts.simulation.host import Shown
 from scripts.simulation.laws import Laws, broken_at
 from scripts.simulation.services import Call, Exchange
@@ -20,19 +21,22 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-NOW = 2000.0
+NOW = 20_000.0
 ULID = "01ARZ3NDEKTSV4RRFFQ6"
 QUESTION, SECOND = "canary-ada-1 Good morning", "canary-ada-2 And good night"
-TOLD = "2 of 9 earlier turns were left out: about 900 tokens."
+TOLD = notice("lacking_omitted", count=2, of=9, tokens=900)
+NEAR = "Your spending limit of $0.10 a day is nearly used up, until 2 January at 01:00: long chats are shortened."
+REACHED = "Your spending limit of $0.10 a day is used up, until 2 January at 01:00. Nothing was sent."
+BUSY = notice("limit_in_use")
 TABLES = """
     CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
         purpose, created, rejected DEFAULT 0, steps DEFAULT '[]');
     CREATE TABLE openrouter_pipe_artifact (id, user_id);
-    CREATE TABLE openrouter_pipe_hold (id, until);
+    CREATE TABLE openrouter_pipe_hold (id, until, estimate DEFAULT '{"user_id": "ada", "chat_id": "chat-1"}');
     CREATE TABLE openrouter_pipe_ledger (user_id, chat_id, cost, provider_cost);
     CREATE TABLE openrouter_pipe_usage (account, cost, provider_cost);
 """
-ROW = "INSERT INTO openrouter_pipe_audit VALUES (?,?,?,?,0,'ada','chat-1','a/m','answer',1,0,'[]')"
+ROW = "INSERT INTO openrouter_pipe_audit VALUES (?,?,?,?,0,'ada','chat-1','a/m','answer',19990,0,'[]')"
 
 
 class World:
@@ -40,15 +44,22 @@ class World:
 
     def __init__(self) -> None:
         service = SimpleNamespace(bills=dict[str, Json]())
-        faults = SimpleNamespace(struck=Counter[str]())
+        self.strikes = list[Strike]()
         self.upstream: Any = SimpleNamespace(
-            exchanges=list[Exchange](), service=service, faults=faults, failures=list[str]()
+            exchanges=list[Exchange](),
+            service=service,
+            faults=SimpleNamespace(strikes=self.strikes),
+            failures=list[str](),
+            has_other_prices=False,
         )
         self.kills: list[tuple[str, float]] = []
         self.apps: dict[str, Any] = {}
         self.clock: Any = SimpleNamespace(true=lambda: NOW)
-        users = {"ada": SimpleNamespace(valves={})}
-        self.host: Any = SimpleNamespace(valves={}, users=users, answers=list[Shown]())
+        users = {name: SimpleNamespace(valves={}, is_admin=False) for name in ("ada", "eve")}
+        groups = {"Keepers": frozenset({"ada"})}
+        self.host: Any = SimpleNamespace(
+            valves={}, users=users, groups=groups, answers=list[Shown](), has_changed=False
+        )
         self.asked_before = 0
         self.rows = sqlite3.connect(":memory:")
         self.rows.executescript(TABLES)
@@ -90,7 +101,7 @@ class World:
         output = json.dumps([{"type": "message", "content": [{"type": "output_text", "text": text}]}])
         said = tuple(shown.pop("messages", texts))
         kept = tuple(shown.pop("words", said))
-        self.host.answers.append(Shown(call, said, output, before=kept, **shown))
+        self.host.answers.append(Shown(call, said, output, before=kept, worker="w0", **shown))
         return exchange
 
     def show(self, **fields: Any) -> None:
@@ -160,13 +171,11 @@ def refused(world: World) -> None:
 def ordered(world: World) -> None:
     refused(world)
     world.last.faults.append({"kind": "recorded", "row": 1})
-    world.upstream.faults.struck["recorded"] += 1
 
 
 def cut_off(world: World) -> None:
     world.last.faults.append({"kind": "cut", "how": "drop", "after_bytes": 1})
     world.last.is_broken, world.record.usage = True, None
-    world.upstream.faults.struck["cut"] += 1
 
 
 def another(world: World) -> None:
@@ -184,7 +193,6 @@ def thought(world: World) -> None:
     world.rows.execute("UPDATE openrouter_pipe_audit SET user_id = 'eve', chat_id = 'chat-9'")
     world.show(call=world.last.call, output="[]", messages=())
     world.asked([QUESTION], before=({"type": "reasoning", "id": "rs_1", "summary": []},))
-    world.host.users["eve"] = world.host.users["ada"]
 
 
 def of_worker(**sizes: Any) -> Callable[[World], None]:
@@ -211,6 +219,48 @@ def sql(statement: str) -> Callable[[World], Any]:
     return lambda world: world.rows.execute(statement)
 
 
+def struck(kind: str, whom: object) -> Callable[[World], Any]:
+    return lambda world: world.strikes.append(Strike(kind, whom))
+
+
+def limited(
+    valve: str = "user: 0.1/day", *, spent: float = 0.0, answered: bool = True, **shown: Any
+) -> Callable[[World], None]:
+    """There is a limit, of which something was spent before; the last answer was asked for thereafter, or refused."""
+
+    def change(world: World) -> None:
+        world.host.valves["SPENDING_LIMITS"] = valve
+        exchange, answer = world.upstream.exchanges.pop(), world.host.answers.pop()
+        row = world.rows.execute("DELETE FROM openrouter_pipe_audit RETURNING *").fetchall()[0]
+        bill = world.upstream.service.bills.pop("gen-1")
+        world.rows.execute(ROW, ("row-0", "", 1, spent))
+        world.rows.execute(f"UPDATE openrouter_pipe_audit SET created = {NOW - 20}")
+        assert world.laws.check() == []
+        if answered:
+            assert exchange.record
+            exchange.record.received_at = NOW
+            world.upstream.exchanges.append(exchange)
+            world.upstream.service.bills["gen-1"] = bill
+            world.rows.execute(f"INSERT INTO openrouter_pipe_audit VALUES ({', '.join('?' * len(row))})", row)
+        world.host.answers.append(answer)
+        world.show(**({} if answered else {"output": "[]"}) | shown)
+
+    return change
+
+
+def asked_again(world: World) -> None:
+    """The same user asks for more, when the first answer was billed."""
+    exchange = world.asked([SECOND], call=Call("ada", "chat-2", "message-2"))
+    assert exchange.record
+    exchange.record.received_at = NOW + 1
+    world.rows.execute(f"UPDATE openrouter_pipe_audit SET created = {NOW}")
+
+
+def left(world: World) -> None:
+    """What the last answer has cost was not known before its bill came."""
+    world.record.disconnected = True
+
+
 BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "a world in order": (lambda _: None, ""),
     "a refusal": (also(refused, lambda world: world.show(error="Refused.")), "valid failure"),
@@ -218,6 +268,25 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that was ordered, and not told": (ordered, "failure"),
     "a field that is ignored": (lambda world: world.record.warnings.append("unknown key"), "valid"),
     "a stand-in that fails": (lambda world: world.upstream.failures.append("KeyError"), "valid"),
+    "an error after a fault that has struck it": (
+        also(
+            lambda world: world.show(error="Broken."),
+            struck("database", Call("ada", "chat-1", "message-1")),
+        ),
+        "",
+    ),
+    "one that has struck its worker": (
+        also(lambda world: world.show(error="Broken."), struck("database", "w0")),
+        "",
+    ),
+    "one that has struck another": (
+        also(lambda world: world.show(error="Broken."), struck("database", "w1")),
+        "failure",
+    ),
+    "one that Redis alone had": (
+        also(lambda world: world.show(error="Broken."), struck("redis", "w0")),
+        "failure",
+    ),
     "an error without a fault": (lambda world: world.show(error="Broken."), "failure"),
     "an answer that is cut off": (cut_off, "failure"),
     "one that says so": (also(cut_off, lambda world: world.show(error="Lost.")), ""),
@@ -291,13 +360,71 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "an estimate after a fault": (
         also(
             sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"),
-            lambda world: world.upstream.faults.struck.update(["refusal"]),
+            struck("database", Call("ada", "chat-1", "message-1")),
         ),
         "",
     ),
+    "an estimate after one that has struck another": (
+        also(
+            sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"),
+            struck("database", Call("ada", "chat-2", "message-2")),
+        ),
+        "bill",
+    ),
+    "one of a killed worker under a limit": (
+        also(
+            lambda world: world.host.valves.update(SPENDING_LIMITS="user: 9/day"),
+            sql("DELETE FROM openrouter_pipe_audit"),
+            lambda world: world.kills.append(("w0", NOW - 4)),
+        ),
+        "bill",
+    ),
+    "one that is held": (
+        also(
+            lambda world: world.host.valves.update(SPENDING_LIMITS="user: 9/day"),
+            sql("DELETE FROM openrouter_pipe_audit"),
+            sql(f"INSERT INTO openrouter_pipe_hold (id, until) VALUES ('row-9', {NOW + 60})"),
+            lambda world: world.kills.append(("w0", NOW - 4)),
+        ),
+        "",
+    ),
+    "a request below a limit": (limited(spent=0.05), ""),
+    "one above it": (limited(spent=0.11), "limit limit"),
+    "one above another user's": (limited("each of Others: 0.1/day", spent=0.11), ""),
+    "one above a group's, which has it since": (
+        limited("group Keepers: 0.1/month", spent=0.11),
+        "limit limit",
+    ),
+    "one behind another that has used it up": (
+        also(limited(spent=0.05, lines=(NEAR,)), asked_again),
+        "limit",
+    ),
+    "one behind another that may have been told later": (
+        also(limited(spent=0.05, lines=(NEAR,)), left, asked_again),
+        "",
+    ),
+    "one near a limit whose user is not told so": (limited(spent=0.09), "limit"),
+    "one whose user is": (limited(spent=0.09, lines=(NEAR,)), ""),
+    "one whose user is told too early": (
+        limited("user: 1/day", lines=(NEAR.replace("0.10", "1.00"),)),
+        "limit",
+    ),
+    "one whose user is told of another": (
+        limited(spent=0.05, lines=(NEAR.replace("0.10", "0.20"),)),
+        "limit",
+    ),
+    "a question at a limit that is refused": (limited(spent=0.11, answered=False, error=REACHED), ""),
+    "one that is answered": (limited(spent=0.11, answered=False), "limit"),
+    "one that is refused below it": (limited(spent=0.05, answered=False, error=REACHED), "limit"),
+    "one that is refused until another time": (
+        limited(spent=0.11, answered=False, error=REACHED.replace("at 01:00", "at 02:00")),
+        "limit",
+    ),
+    "one that waits for others": (limited(spent=0.05, answered=True, error=BUSY), ""),
+    "one that waits for nobody": (limited(spent=0.05, answered=False, error=BUSY), "limit"),
     "two rows": (lambda world: world.rows.execute(ROW, ("row-9", "gen-1", 0, 0.25)), "bill"),
     "a row without a bill": (lambda world: world.rows.execute(ROW, ("row-9", "gen-9", 0, 0.25)), "bill"),
-    "a hold": (sql(f"INSERT INTO openrouter_pipe_hold VALUES ('row-9', {NOW + 60})"), "hold"),
+    "a hold": (sql(f"INSERT INTO openrouter_pipe_hold (id, until) VALUES ('row-9', {NOW + 60})"), "hold"),
     "files in memory": (of_worker(held_bytes=1), "memory"),
     "too many of them": (of_worker(used_bytes=11), "memory"),
     "tasks": (of_worker(tasks=99), "memory"),
