@@ -178,6 +178,8 @@ class Laws:
         """Whose a provider's items are, by their ids."""
         self._refused: set[str] = set()
         """The thoughts in requests that were refused: a worker leaves them out, in copies of a chat, too."""
+        self._stored: set[str] = set()
+        """The markers whose items were found: an answer that goes on months later has some that were cleaned up."""
         self._rows_of: Counter[str] = Counter()
         self._unbilled: dict[str, Json] = {}
         self._paid: dict[str, Json] = {}
@@ -346,10 +348,11 @@ class Laws:
             return
         self.judged["marker"] += 1
         pasted = _marked(json.dumps(shown.messages))
-        names = {name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)}
+        names = {name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)} - self._stored
         if not names or shown.call.chat_id.startswith(TEMPORARY):
             return
         owners = dict(self.world.query(NAMED, [json.dumps(sorted(names))]))
+        self._stored |= {*owners}
         for name in sorted(names):
             if owners.get(name) != shown.call.user_id:
                 yield f"marker: {name} of {shown.call} is of {owners.get(name, 'nobody')}"
