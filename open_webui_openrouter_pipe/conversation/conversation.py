@@ -206,8 +206,8 @@ def build_conversation(
 ) -> Conversation:
     """Divide the items into turns; `turn_of_item` names the turn of each item and never decreases.
 
-    `unfilled` are the items before their attachments were put in place, which chains name. An item that is `bound` is
-    left out unless that is the chain before its turn, in hexadecimal digits; "" stands for one that is not.
+    `unfilled` are the items before their attachments were put in place, which chains name. What is `bound` to a chain,
+    in hexadecimal digits, is left out where another stands before its turn; "" is bound to none.
     """
     turns: list[Turn] = []
     chain = sent_chain = CHAIN_START
@@ -216,10 +216,9 @@ def build_conversation(
         entries: list[DigestedItem] = []
         named: list[DigestedItem] = []
         for _, item, before, bound_to in group:
-            if bound_to and bound_to != chain.hex():
-                continue
-            entries.append(digest_item(item))
-            named.append(entries[-1] if item is before else digest_item(before))
+            if not bound_to or bound_to == chain.hex():
+                entries.append(digest_item(item))
+                named.append(entries[-1] if item is before else digest_item(before))
         said = [entry for entry in named if not is_reasoning(entry.item)]
         chain, sent_chain = _extended(chain, said), _extended(sent_chain, entries)
         turns.append(Turn(index, tuple(_rounds(entries)), chain, sent_chain))

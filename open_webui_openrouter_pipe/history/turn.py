@@ -277,7 +277,7 @@ class _TurnBuilder:
             return
         if item is not raw:
             self._repair("artifact", entry.origin, f"fields of the {item['type']} repaired")
-            stored = LoadedArtifact(item, stored.model, stored.provider, stored.prompt, stored.before)
+            stored = replace(cast("Any", stored), item=item)
         self._add_item(stored, entry.origin)
 
     def _add_missing(self, entry: ArtifactRef, missing: MissingArtifact) -> None:

@@ -84,10 +84,8 @@ class Recorder:
     new_id: Callable[[], str]
     taken: set[str] = field(default_factory=set)
     host_names: Mapping[str, str] = field(default_factory=dict)
-    prompt: str = ""
-    """The name of the system prompt of the request."""
-    before: str = ""
-    """The name of the chat before the turn."""
+    base: tuple[str, str] = ("", "")
+    """The names of what stands before the turn: the system prompt, and the chat."""
     phase: str = ""
     """Of the round's text so far."""
     lost: int = 0
@@ -149,7 +147,7 @@ class Recorder:
             if is_reasoning(valid) and self.persistence.reasoning != "conversation":
                 ulid = fleeting(ulid)
             where = (ulid, of.user_id, of.chat_id, of.message_id, valid["type"], of.model)
-            names = (self.prompt, self.before) if is_reasoning(valid) else ()
+            names = self.base if is_reasoning(valid) else ()
             self._unsaved[index] = Artifact(*where, valid, "", *names)
 
     def note_writer(self, model: str, provider: str) -> None:

@@ -452,14 +452,13 @@ class TurnRunner:
             request = replace(request, body={k: v for k, v in request.body.items() if k not in _OF_TOOLS})
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
-        origin, ports, names = self.origin, self.ports, request.host_tool_names
-        before = conversation.chains[-2].hex()
+        origin, ports, base = self.origin, self.ports, (built.prompt, conversation.chains[-2].hex())
         # the host keeps the calls that the plan omits, so their ids are taken all the same
-        taken = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
+        ids = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
         round_ = Round(
             ports.responses,
             self.channel,
-            Recorder(ports.store, origin, self.persistence, ports.new_id, taken, names, built.prompt, before),
+            Recorder(ports.store, origin, self.persistence, ports.new_id, ids, request.host_tool_names, base),
             PictureStorage(ports.files, origin, ports.downloads),
             self.memory.reported,
             ports.find,

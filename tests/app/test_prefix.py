@@ -25,7 +25,6 @@ from tests.app.chat import (
     sent_reasoning_ids,
     settings,
 )
-from tests.support.files import PICTURES, data_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -298,30 +297,26 @@ async def test_instructions_for_speech_stand_before_the_spoken_question(
 
 
 @pytest.mark.parametrize(
-    ("template", "prompt", "valves"),
+    ("template", "prompt", "advanced"),
     [
-        ("{}", "{}", {"ADVANCED": '{"PERSIST_TOOL_RESULTS": false}'}),
-        ("{}", "{}", {"ADVANCED": '{"MAX_INPUT_IMAGES_PER_REQUEST": 0}'}),
-        ("### Task:\n<context>A queen.</context>\n{}", "{}", {}),
-        ("{}", "{}\nIt is noon.", {}),
-        ("{}", "{}\n<context>A queen.</context>", {}),
+        ("{}", "{}", '{"PERSIST_TOOL_RESULTS": false}'),
+        ("### Task:\n<context>A queen.</context>\n{}", "{}", ""),
+        ("{}", "{}\nIt is noon.", ""),
+        ("{}", "{}\n<context>A queen.</context>", ""),
     ],
 )
 async def test_thoughts_stay_while_the_chat_is_the_same(
-    tmp_path: Path, standin: StandIn, template: str, prompt: str, valves: Any
+    tmp_path: Path, standin: StandIn, template: str, prompt: str, advanced: str
 ) -> None:
-    """With a picture and tools, whatever the host adds to one question, on two workers with valves of their own."""
+    """With tools, whatever the host adds to one question, on two workers."""
     first, second = (PipeInProcess(tmp_path, base_url=standin.base_url) for _ in range(2))
     async with first as one, second as other:
-        other.valves = Pipe.Valves(**{**one.valves.model_dump(), **valves})
+        other.valves = Pipe.Valves(**{**one.valves.model_dump(), "ADVANCED": advanced})
         pages = [Page(pipe, CLAUDE, tools={"look": lambda _: "It rains. " * 99}) for pipe in (one, other)]
         for number, page in enumerate((*pages, *pages)):
             asked = f"{number} {THINKS} [[standin: call=look args={{}}]]"
             is_changed = number == 1
             page.turns, page.parameters = pages[0].turns, {"reasoning": {"max_tokens": 2_000}}
-            page.attached = [
-                {"type": "image_url", "image_url": {"url": data_url("image/png", PICTURES["image/png"])}}
-            ]
             page.metadata = {"base_system_prompt": "You help.", "base_user_prompt": asked}
             page.system = prompt.format("You help.") if is_changed else "You help."
             answer = await page.ask(template.format(asked) if is_changed else asked)
