@@ -60,7 +60,7 @@ class Calibration:
         """What a large request will hardly exceed, as a share of its counted text; 1 as long as nothing is sure."""
         if not self.bills:
             return 1.0
-        upper = self.ratio + max(UPPER_DEVIATIONS * self.deviation, MIN_MARGIN)
+        upper = min(RATIO_RANGE[1], self.ratio + max(UPPER_DEVIATIONS * self.deviation, MIN_MARGIN))
         return upper if self.bills >= MIN_BILLS_BELOW_ONE else max(1.0, upper)
 
     def upper_tokens(self, counts: TokenCounts) -> int:

@@ -221,7 +221,7 @@ def may_be_shortened(
     budget, parts = _budget(settings, model), _parts(conversation, settings, model, counter, caches, {})
     least_tokens = _quiet_tokens(settings, budget, _limit(parts, model)(budget))
     if settings.context_aim == "thrifty":
-        least_tokens = segment_sizes(settings, budget)[0].min_tokens
+        least_tokens = min(least_tokens, segment_sizes(settings, budget)[0].min_tokens)
     return _largest_tokens(parts) >= least_tokens
 
 

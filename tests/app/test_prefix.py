@@ -163,12 +163,12 @@ async def test_a_comparison_that_fails_costs_no_answer(
 async def test_every_worker_leaves_out_the_same(tmp_path: Path, standin: StandIn) -> None:
     """Also one that has learned nothing of what another has: how the model counts, so that more has to be left out."""
     async with app_on(tmp_path) as one, app_on(tmp_path) as other:
-        chat, inputs = NewChat(one, standin)(model="mistralai/mistral-small-8k").grow(24), list[Any]()
+        chat, inputs = NewChat(one, standin)(model="mistralai/mistral-small-8k").grow(12), list[Any]()
         chat.settings = settings(standin, CONTEXT_STRATEGY="prune", RECALL=False)
         calibrations = [app.worker.own.calibrations for app in (one, other)]
         assert [await each.find(chat.model) for each in calibrations] == [Calibration()] * 2
         before = [*chat.messages]
-        for app, billed in ((other, 0), (one, 18_000), (other, 0), (one, 18_100), (other, 0)):
+        for app, billed in ((other, 0), (one, 24_000), (other, 0), (one, 24_100), (other, 0)):
             for _ in range(3 if billed else 0):
                 calibrations[0].learn(chat.model, TokenCounts(12_000), billed)
             await calibrations[0].idle()

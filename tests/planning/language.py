@@ -185,11 +185,16 @@ class Case:
         return self.plan(memory)
 
     @property
-    def may_need_summaries(self) -> bool:
-        """Whether summaries are looked up before it is planned."""
-        return self.settings.context_strategy == "summarize" and may_be_shortened(
+    def may_be_shortened(self) -> bool:
+        """Whether its plan may go by what is stored."""
+        return may_be_shortened(
             self.conversation, self.settings, model=self.model, counter=COUNTER, caches=PlanCaches()
         )
+
+    @property
+    def may_need_summaries(self) -> bool:
+        """Whether summaries are looked up before it is planned."""
+        return self.settings.context_strategy == "summarize" and self.may_be_shortened
 
 
 def read_value(text: str) -> Any:

@@ -18,10 +18,16 @@ import pytest
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from open_webui_openrouter_pipe.conversation.budget import ContextOverflow
+from open_webui_openrouter_pipe.conversation.budget import MOST_TAUGHT, ContextOverflow
 from open_webui_openrouter_pipe.conversation.slash import ChatCommand, Help
 from open_webui_openrouter_pipe.planning.plan import Plan
 from tests.planning.language import COUNTER, MODEL, Case, new_memory
+
+TAUGHT: Final = {
+    "bills": MOST_TAUGHT.bills,
+    "ratio": MOST_TAUGHT.ratio,
+    "constant": MOST_TAUGHT.constant_tokens,
+}
 
 TABLE: Final = Path(__file__).with_name("plans.txt")
 
@@ -34,7 +40,10 @@ def table() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("when", "then"), table(), ids=[when for when, _ in table()])
 def test_a_chat_is_planned_as_the_table_says(when: str, then: str) -> None:
-    """And alike with the summaries that it requires, and where a command that changes nothing has all be decided."""
+    """And alike with the summaries that it requires, and where a command that changes nothing has all be decided.
+
+    Whatever bills have taught, where it is said that they cannot matter.
+    """
     assert said_of(when) == then
     case = Case.read(when)
     if then.startswith("refused"):
@@ -44,6 +53,8 @@ def test_a_chat_is_planned_as_the_table_says(when: str, then: str) -> None:
     sent_tokens = sum(COUNTER.item(item).tokens for item in first.items) + COUNTER.tools(tools).tokens
     assert first.steps[-1].tokens == first.tokens == sent_tokens
     assert case.may_need_summaries or not (first.required_summaries or first.prefetch_summaries)
+    limited = replace(case, terms={**case.terms, **TAUGHT})
+    assert limited.may_be_shortened or limited.plan().items == first.items
     if not case.commands:
         assert replace(case, commands=(ChatCommand(0, Help()),)).plan() == first
     if first.required_summaries:
