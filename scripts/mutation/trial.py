@@ -97,7 +97,7 @@ class Trials:
             self._failed.add(report.nodeid)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Try each mutant with the tests of one place after the other, the nearest first, until one fails."""
+        """Try each mutant with the tests of some places after those of others, the nearest first, until one fails."""
         self._items = {item.nodeid: item for item in session.items}
         self._finder.load_all()
         imported = self._relative(self._finder.reached)
@@ -111,52 +111,57 @@ class Trials:
         for stage in range(max(map(len, places.values()), default=0)):
             self._pieces.clear()
             # What needs a pytest of its own comes last.
-            for _, place, _, _, mutant in sorted(
-                (mutant.suite < 0, places[mutant.path][stage], mutant.path, mutant.start, mutant)
+            for _, group, _, _, mutant in sorted(
+                (not mutant.suite, places[mutant.path][stage], mutant.path, mutant.start, mutant)
                 for mutant in self._job.mutants
                 if stage < len(places[mutant.path])
             ):
                 verdict = self._verdicts.known(mutant)
-                if verdict.by or place in verdict.tried:
+                left = [place for place in group if place not in verdict.tried]
+                if verdict.by or not left:
                     continue
-                at_import = mutant.suite < 0 or f"{mutant.path}:{mutant.suite}" in imported
+                at_import = not mutant.suite or f"{mutant.path}:{mutant.suite}" in imported
                 trial = partial(self._try, mutant, functions, at_import=at_import)
                 started, by = _processor_seconds(), trial([self._verdicts.hint(mutant)])
                 if not by:
-                    pieces = self._reached(place, verdict)
+                    pieces = self._reached(left, verdict)
                     started = _processor_seconds()
-                    by = trial(chosen(mutant, pieces, used, imported=at_import))
+                    tests = chosen(mutant, pieces, used, source=verdict.source, imported=at_import)
+                    by = trial(tests)
                 took = _processor_seconds() - started
-                self._note(verdict, place, by)
+                self._note(verdict, left, by)
                 shown = f"{mutant.path}:{mutant.line} {mutant.change}"
-                print(f"{'killed' if by else 'alive'} ({took:.1f} s, {by or place}) {shown}", flush=True)
+                print(
+                    f"{'killed' if by else 'alive'} ({took:.1f} s, {by or ' '.join(left)}) {shown}",
+                    flush=True,
+                )
         return True
 
-    def _note(self, verdict: Verdict, place: str, by: str) -> None:
-        tried = verdict.tried if by else verdict.tried | {place: self._verdicts.digest(place)}
+    def _note(self, verdict: Verdict, places: Sequence[str], by: str) -> None:
+        digests = {place: self._verdicts.digest(place) for place in places}
+        tried = verdict.tried if by else verdict.tried | digests
         test = self._verdicts.digest(file_of(by)) if by else ""
         self._verdicts.note(Verdict(verdict.key, verdict.source, by, test, tried))
 
     def _relative(self, reached: set[str]) -> set[str]:
         return {suite.removeprefix(f"{self._root}/") for suite in reached}
 
-    def _reached(self, place: str, verdict: Verdict) -> list[Piece]:
-        """What the tests of a place reach, found out anew where they or the mutant's module are others than before.
+    def _reached(self, places: Sequence[str], verdict: Verdict) -> list[Piece]:
+        """What the tests of some places reach, found out anew where they are others than before.
 
         Without those of files that do not notice the mutant.
         """
-        module, wanted = verdict.key.partition(" | ")[0], verdict.source
         found = []
         files = {file_of(test) for test in self._items}
-        for file in sorted(file for file in files if place in {file, folder_of(file)}):
+        for file in sorted(file for file in files if {file, folder_of(file)}.intersection(places)):
             if file in verdict.tried:
                 continue
             kept = Path(self._job.pieces) / f"{file.replace('/', '-')}.json"
             digest = self._verdicts.digest(file)
             piece = self._pieces.get(file) or Piece.read(kept)
-            if piece is None or piece.digest != digest or piece.modules.get(module) != wanted:
+            if piece is None or piece.digest != digest:
                 self._map(file, kept)
-                piece = Piece.read(kept) or Piece(digest, {module: wanted}, {}, {})
+                piece = Piece.read(kept) or Piece(digest, {}, {}, {})
             self._pieces[file] = piece
             found.append(piece)
         return found
@@ -212,7 +217,7 @@ class Trials:
         def run() -> int:
             return self._run(tests) if functions.patch(mutant, path) else _UNFIT
 
-        if mutant.suite >= 0:
+        if mutant.suite:
             status, test = self._forked(run, self._limit(tests))
             if status not in {_PASSED, _UNFIT}:
                 return test
