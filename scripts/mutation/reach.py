@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_TESTS = 500
 MAX_SECONDS = 12.0
-"""Of one mutant's tests in one folder, by the processor time that they took before; a third for what an import runs."""
+"""Of one mutant's tests in one group of folders, by the processor time that they took before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def chosen(
     if is_vague and not exact:
         exact = {test for piece in pieces for test in _reaching(piece, f"{mutant.path}:")}
     ordered = sorted(exact, key=lambda test: (not _is_named(file_of(test), mutant.path), seconds[test], test))
-    return _bounded(ordered, seconds, 1 / 3 if imported else 1)
+    return _bounded(ordered, seconds)
 
 
 def _reaching(piece: Piece, begin: str) -> set[str]:
@@ -126,12 +126,12 @@ def _reaching(piece: Piece, begin: str) -> set[str]:
     return {test for suite, tests in piece.suites.items() if suite.startswith(begin) for test in tests}
 
 
-def _bounded(tests: list[str], seconds: Mapping[str, float], share: float) -> list[str]:
+def _bounded(tests: list[str], seconds: Mapping[str, float]) -> list[str]:
     """As many as there is time for, and always the first."""
     kept: list[str] = []
     total = 0.0
     for test in tests:
-        if not kept or (len(kept) < share * MAX_TESTS and total + seconds[test] <= share * MAX_SECONDS):
+        if not kept or (len(kept) < MAX_TESTS and total + seconds[test] <= MAX_SECONDS):
             kept.append(test)
             total += seconds[test]
     return kept
