@@ -36,6 +36,8 @@ NEEDS = {"live", "browser", "servers", "index", "thorough"}
 """Markers of tests that are not run here: they need what a copy of the tree has not, or take too long."""
 OMITTED = ("tests/live", "tests/scripts", "tests/standin")
 """They need Open WebUI, or test what stands around the package."""
+WITH_HOST = "tests/host/"
+"""That folder with the tests that need Open WebUI: they hold what `host/` does with it."""
 
 _START_SECONDS = 15
 _PATIENCE = 3
@@ -82,6 +84,7 @@ class Trials:
         self._verdicts = Verdicts(root, Path(job.verdicts))
         self._items: dict[str, pytest.Item] = {}
         self._pieces: dict[str, Piece] = {}
+        self._with_host: list[str] = []
         self._sound: set[str] = set()
         self._failed: set[str] = set()
         self._scratch = root / ".trial"
@@ -89,7 +92,10 @@ class Trials:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Omit what needs more than Python."""
-        items[:] = [item for item in items if NEEDS.isdisjoint(mark.name for mark in item.iter_markers())]
+        needs = {item: NEEDS.intersection(mark.name for mark in item.iter_markers()) for item in items}
+        live = [item.nodeid for item in items if needs[item] == {"live"}]
+        self._with_host = [test for test in live if test.startswith(WITH_HOST)]
+        items[:] = [item for item in items if not needs[item]]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note what fails, in a process that runs tests."""
@@ -129,19 +135,37 @@ class Trials:
                     tests = chosen(mutant, pieces, used, source=verdict.source, imported=at_import)
                     by = trial(tests)
                 took = _processor_seconds() - started
-                self._note(verdict, left, by)
-                shown = f"{mutant.path}:{mutant.line} {mutant.change}"
-                print(
-                    f"{'killed' if by else 'alive'} ({took:.1f} s, {by or ' '.join(left)}) {shown}",
-                    flush=True,
-                )
+                self._note(mutant, left, by, took)
+        self._try_with_host()
         return True
 
-    def _note(self, verdict: Verdict, places: Sequence[str], by: str) -> None:
+    def _try_with_host(self) -> None:
+        """Try what is left of `host/` with all tests of its folder."""
+        known = {mutant: self._verdicts.known(mutant) for mutant in self._job.mutants}
+        left = [
+            mutant
+            for mutant, verdict in known.items()
+            if mutant.path.startswith(f"{self._job.package}/host/")
+            and not verdict.by
+            and WITH_HOST not in verdict.tried
+        ]
+        if not (left and self._with_host) or self._failing_anew(self._with_host):
+            return
+        for mutant in left:
+            started = _processor_seconds()
+            with _changed(self._root / mutant.path, mutant):
+                by = self._failing_anew(self._with_host)
+            self._note(mutant, [WITH_HOST], by, _processor_seconds() - started)
+
+    def _note(self, mutant: Mutant, places: Sequence[str], by: str, took: float) -> None:
+        """Keep and print what became of a mutant."""
+        verdict = self._verdicts.known(mutant)
         digests = {place: self._verdicts.digest(place) for place in places}
         tried = verdict.tried if by else verdict.tried | digests
         test = self._verdicts.digest(file_of(by)) if by else ""
         self._verdicts.note(Verdict(verdict.key, verdict.source, by, test, tried))
+        found = f"{'killed' if by else 'alive'} ({took:.1f} s, {by or ' '.join(places)})"
+        print(f"{found} {mutant.path}:{mutant.line} {mutant.change}", flush=True)
 
     def _relative(self, reached: set[str]) -> set[str]:
         return {suite.removeprefix(f"{self._root}/") for suite in reached}
@@ -224,10 +248,13 @@ class Trials:
             if status == _PASSED and not at_import:
                 return ""
         with _changed(path, mutant):
-            self._scratch.write_text("", "utf-8")
-            self._scratch.with_suffix(".tests").write_text("\0".join(tests), "utf-8")
-            command = [sys.executable, "-m", "scripts.mutation.trial", "--tests"]
-            status, _ = self._forked(lambda: os.execv(command[0], command), 2 * self._limit(tests))  # noqa: S606 - no shell
+            return self._failing_anew(tests)
+
+    def _failing_anew(self, tests: Sequence[str]) -> str:
+        """The test that fails in a pytest of its own; empty if none does."""
+        self._scratch.with_suffix(".tests").write_text("\0".join(tests), "utf-8")
+        command = [sys.executable, "-m", "scripts.mutation.trial", "--tests"]
+        status, _ = self._forked(lambda: os.execv(command[0], command), 2 * self._limit(tests))  # noqa: S606 - no shell
         survived = status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
         return "" if survived else self._scratch.read_text("utf-8") or tests[0]
 
