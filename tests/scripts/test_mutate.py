@@ -73,7 +73,7 @@ def test_a_mutant_is_tried_with_the_tests_that_reach_it() -> None:
     piece = Piece("", {"p/a.py": "same"}, seconds, suites)
     used = {"LIMIT": {"p/a.py:f#0"}}
     wanted = ["t/test_a.py::other", "t/u.py::fast", "t/u.py::slow"]
-    assert chosen(limit, [piece], used, source="same", imported=True) == wanted[:2]
+    assert chosen(limit, [piece], used, source="same", imported=True) == wanted
     assert chosen(less, [piece], {}, source="same", imported=False) == wanted
     before = Piece(
         "", {"p/a.py": "other"}, seconds, {"p/a.py:f#1": ["t/u.py::slow"], **suites, "p/a.py:f#0": []}
@@ -85,7 +85,8 @@ def test_a_mutant_is_tried_with_the_tests_that_reach_it() -> None:
 
 def test_a_verdict_holds_until_its_module_or_its_tests_change(tmp_path: Path) -> None:
     """What noticed a mutant before is known even then, to be tried first."""
-    for name, text in {"p/a.py": "x = 1\n", "tests/a/test_a.py": "", "tests/b/test_b.py": ""}.items():
+    files = {"p/a.py": "x = 1\n", "tests/a/test_a.py": "cases.txt", "tests/b/test_b.py": ""}
+    for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
 
