@@ -136,7 +136,8 @@ def main() -> int:
     is_ordinary = options.change is None and options.seed == _SEED
     kept = VERDICTS if is_ordinary else CACHE / "mutate" / "verdicts.jsonl"
     explained = {each.key for each in equivalents()}
-    chosen = drawn(found, options.mutants, options.seed)
+    within = tuple(f"{PACKAGE.name}/{path}" for path in options.within) or ("",)
+    chosen = [each for each in drawn(found, options.mutants, options.seed) if each.path.startswith(within)]
     job = Job(
         package=PACKAGE.name,
         mutants=[mutant for mutant in chosen if mutant.key not in explained],
@@ -193,6 +194,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--mutants", type=int, default=300, help="how many at most (default: 300)")
     parser.add_argument("--seed", default=_SEED, help="what is drawn follows from it (default: %(default)s)")
+    parser.add_argument(
+        "within", nargs="*", metavar="PATH", help="modules or folders of the package (default: all of it)"
+    )
     parser.add_argument(
         "--change",
         nargs="?",

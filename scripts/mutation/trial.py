@@ -42,7 +42,7 @@ WITH_HOST = "tests/host/"
 _START_SECONDS = 15
 _PATIENCE = 3
 """A trial may take this many times the processor time that its tests took before, and what a start takes."""
-_MAP_SECONDS = 120
+_MAP_SECONDS = 45
 """Of processor time for the tests of one file; what they have not reached then does not count."""
 _ASLEEP_SECONDS = 60.0
 _AWAKE_SHARE = 0.03
