@@ -1,8 +1,9 @@
 """Changes the package at random places, one at a time, and counts how many of the changes the tests notice.
 
 What survives is listed: a line that no test holds. A change is tried with those tests of `./scripts/test --quick`
-that reach it, the nearest folder first; whatever they notice, all tests notice. What became of a change is kept and
-holds until its module or those tests change: an interrupted run goes on where it was.
+that reach it, the nearest folder first; whatever they notice, all tests notice. What they do not notice in `host/` is
+tried with the tests of that folder that need Open WebUI, and counted apart. What became of a change is kept and holds
+until its module or those tests change: an interrupted run goes on where it was.
 `scripts/mutation/equivalents.toml` names changes that make no difference, with the reason.
 """
 
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scripts.mutation.mutants import Mutant, mutants
+from scripts.mutation.reach import folder_of
 from scripts.mutation.trial import Job
 from scripts.mutation.verdicts import Verdicts
 from scripts.paths import CACHE, PACKAGE, ROOT
@@ -134,7 +136,8 @@ def main() -> int:
     is_ordinary = options.change is None and options.seed == _SEED
     kept = VERDICTS if is_ordinary else CACHE / "mutate" / "verdicts.jsonl"
     explained = {each.key for each in equivalents()}
-    chosen = drawn(found, options.mutants, options.seed)
+    within = tuple(f"{PACKAGE.name}/{path}" for path in options.within) or ("",)
+    chosen = [each for each in drawn(found, options.mutants, options.seed) if each.path.startswith(within)]
     job = Job(
         package=PACKAGE.name,
         mutants=[mutant for mutant in chosen if mutant.key not in explained],
@@ -146,16 +149,22 @@ def main() -> int:
     verdicts = Verdicts(ROOT, kept)
     if is_ordinary:
         verdicts.keep(found)
-    survivors = [mutant for mutant in job.mutants if not verdicts.known(mutant).by]
+    known = {mutant: verdicts.known(mutant) for mutant in job.mutants}
+    survivors = [mutant for mutant, verdict in known.items() if not verdict.by]
+    with_host = sum(bool(each.by) and folder_of(each.by) in each.tried for each in known.values())
     print(f"\n{len(survivors)} survived:", *(f"{each.line}: {each.key}" for each in survivors), sep="\n")
-    print(_summary(len(chosen), len(chosen) - len(job.mutants), len(survivors)))
+    print(_summary(len(chosen), len(chosen) - len(job.mutants), len(survivors), with_host))
     return 0
 
 
-def _summary(drawn: int, explained: int, survived: int) -> str:
-    killed = drawn - explained - survived
+def _summary(drawn: int, explained: int, survived: int, with_host: int) -> str:
+    """Those that only tests noticed that need Open WebUI are counted apart."""
+    killed = drawn - explained - survived - with_host
     share = killed / max(1, drawn)
-    return f"{drawn} mutants: {killed} killed ({share:.1%}), {explained} explained, {survived} survived"
+    apart = f"{with_host} killed with Open WebUI, " if with_host else ""
+    return (
+        f"{drawn} mutants: {killed} killed ({share:.1%}), {apart}{explained} explained, {survived} survived"
+    )
 
 
 def _changed(base: str) -> Mapping[str, set[int]]:
@@ -185,6 +194,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--mutants", type=int, default=300, help="how many at most (default: 300)")
     parser.add_argument("--seed", default=_SEED, help="what is drawn follows from it (default: %(default)s)")
+    parser.add_argument(
+        "within", nargs="*", metavar="PATH", help="modules or folders of the package (default: all of it)"
+    )
     parser.add_argument(
         "--change",
         nargs="?",

@@ -16,9 +16,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.host.model_rows import ModelRowSettings
+from open_webui_openrouter_pipe.media.choice import MediaSettings
 from open_webui_openrouter_pipe.money.limits import read_limits
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
-from open_webui_openrouter_pipe.openrouter.offer import Filters, Variant
+from open_webui_openrouter_pipe.openrouter.offer import Filters, OfferSettings, Variant
 from open_webui_openrouter_pipe.openrouter.problems import MOST_PROBLEMS, NamedModels
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.settings import (
@@ -28,6 +30,7 @@ from open_webui_openrouter_pipe.settings import (
     tokenizer_folder,
     unknown_groups,
 )
+from open_webui_openrouter_pipe.turn.bill import SpendingSettings
 from open_webui_openrouter_pipe.valves import (
     GUARDED,
     RULES,
@@ -124,9 +127,12 @@ def test_every_valve_is_read() -> None:
     assert {row.values[1] for row in OWN} == UserValves.model_fields.keys() - {"API_KEY"}
 
 
-def test_the_defaults_of_valves_are_those_of_planning() -> None:
-    """Who sets nothing has the settings that planning is tested and measured with, and recall beside them."""
-    assert read_settings(Valves()).context == ContextSettings(recall=True)
+def test_the_defaults_of_valves_are_those_of_each_part() -> None:
+    """Who sets nothing has the settings that each part is tested and measured with, and recall beside them."""
+    read = read_settings(Valves())
+    assert (read.context, read.media) == (ContextSettings(recall=True), MediaSettings())
+    assert (read.controls, read.spending) == (ControlSettings(), SpendingSettings())
+    assert (read.offer, read.model_rows) == (OfferSettings(), ModelRowSettings())
 
 
 def test_what_the_administrator_switched_off_is_said() -> None:

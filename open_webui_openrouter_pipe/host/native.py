@@ -400,8 +400,7 @@ class NativeWriter:
     def _finished(self, effect: ItemFinished | ItemAmended, output_index: int) -> HostItem:
         """The final form of an item that was begun."""
         begun, fields = self.items[output_index], cast("Mapping[str, Any]", effect.item)
-        status = fields.get("status")
-        done = {**begun, "status": status if status in ("completed", "incomplete") else "completed"}
+        done = {**begun, "status": "incomplete" if fields.get("status") == "incomplete" else "completed"}
         match begun["type"]:
             case "message":
                 prefix = self._prefixes.get(effect.index, "")  # it was written before the message's own text

@@ -90,11 +90,12 @@ class MaintenancePipe:
         """Answer one message; a task of the host gets nothing."""
         if __task__:
             return ""
-        if (__user__ or {}).get("role") != "admin":
+        user = __user__ or {}
+        if user.get("role") != "admin":
             return commands.REFUSED
         command = read_command(asked(body))
         if command.name == "update":
-            code = HostFunctionCode(__request__, str((__user__ or {}).get("id")))
+            code = HostFunctionCode(__request__, str(user.get("id")))
             folder = platform().cache_folder / _CACHE_FOLDER / REPLACED
             own = self.valves
             return await update(

@@ -67,7 +67,6 @@ _CLOSED: Final[Mapping[str, str]] = {"”": "“„", "“": "„", "»": "«", 
 def _lists() -> Mapping[str, frozenset[str]]:
     """The lists by their heads; of two with the same name the second is one of words in texts."""
     lists: dict[str, frozenset[str]] = {}
-    name = ""
     for line in (pkgutil.get_data(__package__, "placeholders.txt") or b"").decode().splitlines():
         if line.startswith("# "):
             name = line[2:].partition(":")[0]

@@ -127,6 +127,7 @@ class _Connection(asyncio.Protocol):
     """
 
     _transport: asyncio.Transport
+    _used_seconds: float
 
     def __init__(self) -> None:
         self._clock = asyncio.get_running_loop().time
@@ -135,7 +136,6 @@ class _Connection(asyncio.Protocol):
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._error: Exception | None = None
-        self._used_seconds = 0.0
         self.timer: asyncio.TimerHandle | None = None
         """What guards the present answer against a silence; to be cancelled with its end."""
         self._wait_seconds: float | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -34,6 +35,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 """`|` is omitted: most often it joins types."""
 
 Node = ast.expr | ast.stmt
+Suite = list[ast.stmt] | ast.Lambda
 
 _PROSE_WORDS = 4
 _LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
@@ -57,8 +59,8 @@ class Mutant:
     """The class and function that it stands in."""
     name: str
     """What the statement binds: when it is run by an import, whoever uses the name depends on it."""
-    suite: int
-    """The number of the innermost of `suites` that holds it; -1 for what an import runs."""
+    suite: str
+    """The name of the innermost of `suites` that holds it; empty for what an import runs."""
 
     @property
     def key(self) -> str:
@@ -78,19 +80,33 @@ def mutants(path: str, source: str) -> list[Mutant]:
     return sorted(finder.found, key=lambda mutant: (mutant.start, mutant.end, mutant.text))
 
 
-def suites(node: ast.AST, *, inside: bool = False) -> Iterator[list[ast.stmt] | ast.Lambda]:
-    """What is run as a whole inside functions: lists of statements, and the bodies of lambdas; outer ones first."""
+def suites(tree: ast.Module) -> dict[str, Suite]:
+    """What is run as a whole inside functions: lists of statements, and the bodies of lambdas; outer ones first.
+
+    Each has the name of its function, and a number in it.
+    """
+    numbers: Counter[str] = Counter()
+    found: dict[str, Suite] = {}
+    for where, suite in _suites(tree, "", inside=False):
+        found[f"{where}#{numbers[where]}"] = suite
+        numbers[where] += 1
+    return found
+
+
+def _suites(node: ast.AST, where: str, *, inside: bool) -> Iterator[tuple[str, Suite]]:
     if isinstance(node, ast.Lambda):
-        yield node
+        yield where, node
     for name, value in ast.iter_fields(node):
-        function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and name == "body"
-        held = (inside or function) and not isinstance(node, ast.ClassDef)
+        within, held = where, inside and not isinstance(node, ast.ClassDef)
+        if name == "body" and isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            within = f"{where}.{node.name}" if where else node.name
+            held = not isinstance(node, ast.ClassDef)
         children = value if isinstance(value, list) else [value]
         if held and children and isinstance(children[0], ast.stmt):
-            yield children
+            yield within, children
         for child in children:
             if isinstance(child, ast.AST):
-                yield from suites(child, inside=held)
+                yield from _suites(child, within, inside=held)
 
 
 class _Finder(ast.NodeVisitor):
@@ -101,7 +117,7 @@ class _Finder(ast.NodeVisitor):
         self._path = path
         self._lines = source.split("\n")
         self._starts = [0, *itertools.accumulate(len(line) + 1 for line in self._lines)]
-        self._suites = [self._span(suite) for suite in suites(tree)]
+        self._suites = {name: self._span(suite) for name, suite in suites(tree).items()}
         self._where: list[str] = []
         self._name = ""
 
@@ -167,7 +183,7 @@ class _Finder(ast.NodeVisitor):
         written = ast.unparse(new)
         # What follows keeps its lines, so that the code of one function alone differs.
         text = written + "\n" * ((old.end_lineno or old.lineno) - old.lineno - written.count("\n"))
-        holding = (number for number, span in enumerate(self._suites) if span[0] <= start and end <= span[1])
+        holding = [name for name, span in self._suites.items() if span[0] <= start and end <= span[1]]
         self.found.append(
             Mutant(
                 path=self._path,
@@ -179,7 +195,7 @@ class _Finder(ast.NodeVisitor):
                 change=f"{_shortened(ast.unparse(old))} → {_shortened(written)}",
                 where=".".join(self._where),
                 name=self._name,
-                suite=max(holding, default=-1),
+                suite=holding[-1] if holding else "",
             )
         )
 

@@ -69,10 +69,10 @@ class Finder:
 
 
 def probed(source: str, path: str) -> ast.Module:
-    """The module with a probe at the beginning of each suite; what it adds is the path and the suite's number."""
+    """The module with a probe at the beginning of each suite; what it adds is the path and the suite's name."""
     tree = ast.parse(source)
-    for number, suite in enumerate([*suites(tree)]):
-        probe = ast.parse(f"{_PROBE}({f'{path}:{number}'!r})", mode="eval").body
+    for name, suite in suites(tree).items():
+        probe = ast.parse(f"{_PROBE}({f'{path}:{name}'!r})", mode="eval").body
         if isinstance(suite, ast.Lambda):
             place: ast.AST = suite.body
             suite.body = ast.BoolOp(ast.Or(), [probe, suite.body])

@@ -16,13 +16,13 @@ from scripts.mutation.mutants import suites
 from scripts.mutation.verdicts import file_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from scripts.mutation.mutants import Mutant
 
 MAX_TESTS = 500
 MAX_SECONDS = 12.0
-"""Of one mutant's tests in one folder, by the processor time that they took before; a third for what an import runs."""
+"""Of one mutant's tests in one group of folders, by the processor time that they took before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Piece:
     seconds: dict[str, float]
     """Test → its processor time."""
     suites: dict[str, list[str]]
-    """`path:number` of a suite → the tests that reach it."""
+    """`path:name` of a suite → the tests that reach it."""
 
     @classmethod
     def read(cls, file: Path) -> Piece | None:
@@ -56,8 +56,9 @@ def uses(package: Path, root: Path, names: Collection[str]) -> dict[str, set[str
     """Each of the names → the suites that use it."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in package.rglob("*.py"):
-        for number, suite in enumerate(suites(ast.parse(path.read_text("utf-8")))):
-            for node in (each for part in _parts(suite) for each in ast.walk(part)):
+        for suite, held in suites(ast.parse(path.read_text("utf-8"))).items():
+            parts: Sequence[ast.AST] = [held.body] if isinstance(held, ast.Lambda) else held
+            for node in (each for part in parts for each in ast.walk(part)):
                 name = (
                     node.id
                     if isinstance(node, ast.Name)
@@ -66,23 +67,19 @@ def uses(package: Path, root: Path, names: Collection[str]) -> dict[str, set[str
                     else ""
                 )
                 if name in names:
-                    found[name].add(f"{path.relative_to(root).as_posix()}:{number}")
+                    found[name].add(f"{path.relative_to(root).as_posix()}:{suite}")
     return found
 
 
-def _parts(suite: list[ast.stmt] | ast.Lambda) -> list[ast.stmt] | list[ast.expr]:
-    return [suite.body] if isinstance(suite, ast.Lambda) else suite
-
-
-def order(path: str, files: Collection[str]) -> list[str]:
+def order(path: str, files: Collection[str]) -> list[list[str]]:
     """Where tests are looked for, the nearest to a module first: files named after it, their folder, all others."""
     folders = sorted({folder_of(file) for file in files})
     own = f"tests/{PurePosixPath(path).parts[1]}"
     near = {own} if own in folders else {"tests", "tests/app"}
     named = [file for file in sorted(files) if folder_of(file) in near and _is_named(file, path)]
-    # What stands in no folder tests whole chats, for long.
-    wanted = dict.fromkeys([*named, own, "tests/app", *sorted(folders, key="tests".__eq__)])
-    return [place for place in wanted if place in named or place in folders]
+    nearest = [own, *(["tests/app"] if own != "tests/app" else [])]
+    others = [folder for folder in folders if folder not in nearest]
+    return [group for group in (named, *([each] for each in nearest if each in folders), others) if group]
 
 
 def _is_named(file: str, path: str) -> bool:
@@ -95,33 +92,46 @@ def folder_of(test: str) -> str:
 
 
 def chosen(
-    mutant: Mutant, pieces: Iterable[Piece], used: Mapping[str, Collection[str]], *, imported: bool
+    mutant: Mutant,
+    pieces: Collection[Piece],
+    used: Mapping[str, Collection[str]],
+    *,
+    source: str,
+    imported: bool,
 ) -> list[str]:
     """The tests to try a mutant with: those named after its module first, then the fastest.
 
-    What an import runs is tried with the tests of its suite and of those that use its name, else of its module.
+    What an import runs is tried with the tests of its suite and of those that use its name, else of its module. What a
+    test reached before the module's digest was `source` is known of functions as a whole.
     """
     wanted = {f"{mutant.path}:{mutant.suite}"} | (set(used.get(mutant.name, ())) if imported else set())
+    function = f"{mutant.path}:{mutant.suite.partition('#')[0]}#"
     seconds: dict[str, float] = {}
     exact: set[str] = set()
+    is_vague = imported
     for piece in pieces:
         seconds |= piece.seconds
         exact |= {test for suite in wanted for test in piece.suites.get(suite, ())}
-    if imported and not exact:
-        for piece in pieces:
-            for suite, tests in piece.suites.items():
-                if suite.startswith(f"{mutant.path}:"):
-                    exact |= set(tests)
+        if mutant.suite and piece.modules.get(mutant.path) != source:
+            is_vague = True
+            exact |= _reaching(piece, function)
+    if is_vague and not exact:
+        exact = {test for piece in pieces for test in _reaching(piece, f"{mutant.path}:")}
     ordered = sorted(exact, key=lambda test: (not _is_named(file_of(test), mutant.path), seconds[test], test))
-    return _bounded(ordered, seconds, 1 / 3 if imported else 1)
+    return _bounded(ordered, seconds)
 
 
-def _bounded(tests: list[str], seconds: Mapping[str, float], share: float) -> list[str]:
+def _reaching(piece: Piece, begin: str) -> set[str]:
+    """The tests that reach a suite whose name begins so."""
+    return {test for suite, tests in piece.suites.items() if suite.startswith(begin) for test in tests}
+
+
+def _bounded(tests: list[str], seconds: Mapping[str, float]) -> list[str]:
     """As many as there is time for, and always the first."""
     kept: list[str] = []
     total = 0.0
     for test in tests:
-        if not kept or (len(kept) < share * MAX_TESTS and total + seconds[test] <= share * MAX_SECONDS):
+        if not kept or (len(kept) < MAX_TESTS and total + seconds[test] <= MAX_SECONDS):
             kept.append(test)
             total += seconds[test]
     return kept

@@ -36,11 +36,13 @@ NEEDS = {"live", "browser", "servers", "index", "thorough"}
 """Markers of tests that are not run here: they need what a copy of the tree has not, or take too long."""
 OMITTED = ("tests/live", "tests/scripts", "tests/standin")
 """They need Open WebUI, or test what stands around the package."""
+WITH_HOST = "tests/host/"
+"""That folder with the tests that need Open WebUI: they hold what `host/` does with it."""
 
 _START_SECONDS = 15
 _PATIENCE = 3
 """A trial may take this many times the processor time that its tests took before, and what a start takes."""
-_MAP_SECONDS = 120
+_MAP_SECONDS = 45
 """Of processor time for the tests of one file; what they have not reached then does not count."""
 _ASLEEP_SECONDS = 60.0
 _AWAKE_SHARE = 0.03
@@ -82,6 +84,7 @@ class Trials:
         self._verdicts = Verdicts(root, Path(job.verdicts))
         self._items: dict[str, pytest.Item] = {}
         self._pieces: dict[str, Piece] = {}
+        self._with_host: list[str] = []
         self._sound: set[str] = set()
         self._failed: set[str] = set()
         self._scratch = root / ".trial"
@@ -89,7 +92,10 @@ class Trials:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Omit what needs more than Python."""
-        items[:] = [item for item in items if NEEDS.isdisjoint(mark.name for mark in item.iter_markers())]
+        needs = {item: NEEDS.intersection(mark.name for mark in item.iter_markers()) for item in items}
+        live = [item.nodeid for item in items if needs[item] == {"live"}]
+        self._with_host = [test for test in live if test.startswith(WITH_HOST)]
+        items[:] = [item for item in items if not needs[item]]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note what fails, in a process that runs tests."""
@@ -97,7 +103,7 @@ class Trials:
             self._failed.add(report.nodeid)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Try each mutant with the tests of one place after the other, the nearest first, until one fails."""
+        """Try each mutant with the tests of some places after those of others, the nearest first, until one fails."""
         self._items = {item.nodeid: item for item in session.items}
         self._finder.load_all()
         imported = self._relative(self._finder.reached)
@@ -111,52 +117,75 @@ class Trials:
         for stage in range(max(map(len, places.values()), default=0)):
             self._pieces.clear()
             # What needs a pytest of its own comes last.
-            for _, place, _, _, mutant in sorted(
-                (mutant.suite < 0, places[mutant.path][stage], mutant.path, mutant.start, mutant)
+            for _, group, _, _, mutant in sorted(
+                (not mutant.suite, places[mutant.path][stage], mutant.path, mutant.start, mutant)
                 for mutant in self._job.mutants
                 if stage < len(places[mutant.path])
             ):
                 verdict = self._verdicts.known(mutant)
-                if verdict.by or place in verdict.tried:
+                left = [place for place in group if place not in verdict.tried]
+                if verdict.by or not left:
                     continue
-                at_import = mutant.suite < 0 or f"{mutant.path}:{mutant.suite}" in imported
+                at_import = not mutant.suite or f"{mutant.path}:{mutant.suite}" in imported
                 trial = partial(self._try, mutant, functions, at_import=at_import)
                 started, by = _processor_seconds(), trial([self._verdicts.hint(mutant)])
                 if not by:
-                    pieces = self._reached(place, verdict)
+                    pieces = self._reached(left, verdict)
                     started = _processor_seconds()
-                    by = trial(chosen(mutant, pieces, used, imported=at_import))
+                    tests = chosen(mutant, pieces, used, source=verdict.source, imported=at_import)
+                    by = trial(tests)
                 took = _processor_seconds() - started
-                self._note(verdict, place, by)
-                shown = f"{mutant.path}:{mutant.line} {mutant.change}"
-                print(f"{'killed' if by else 'alive'} ({took:.1f} s, {by or place}) {shown}", flush=True)
+                self._note(mutant, left, by, took)
+        self._try_with_host()
         return True
 
-    def _note(self, verdict: Verdict, place: str, by: str) -> None:
-        tried = verdict.tried if by else verdict.tried | {place: self._verdicts.digest(place)}
+    def _try_with_host(self) -> None:
+        """Try what is left of `host/` with all tests of its folder."""
+        known = {mutant: self._verdicts.known(mutant) for mutant in self._job.mutants}
+        left = [
+            mutant
+            for mutant, verdict in known.items()
+            if mutant.path.startswith(f"{self._job.package}/host/")
+            and not verdict.by
+            and WITH_HOST not in verdict.tried
+        ]
+        if not (left and self._with_host) or self._failing_anew(self._with_host):
+            return
+        for mutant in left:
+            started = _processor_seconds()
+            with _changed(self._root / mutant.path, mutant):
+                by = self._failing_anew(self._with_host)
+            self._note(mutant, [WITH_HOST], by, _processor_seconds() - started)
+
+    def _note(self, mutant: Mutant, places: Sequence[str], by: str, took: float) -> None:
+        """Keep and print what became of a mutant."""
+        verdict = self._verdicts.known(mutant)
+        digests = {place: self._verdicts.digest(place) for place in places}
+        tried = verdict.tried if by else verdict.tried | digests
         test = self._verdicts.digest(file_of(by)) if by else ""
         self._verdicts.note(Verdict(verdict.key, verdict.source, by, test, tried))
+        found = f"{'killed' if by else 'alive'} ({took:.1f} s, {by or ' '.join(places)})"
+        print(f"{found} {mutant.path}:{mutant.line} {mutant.change}", flush=True)
 
     def _relative(self, reached: set[str]) -> set[str]:
         return {suite.removeprefix(f"{self._root}/") for suite in reached}
 
-    def _reached(self, place: str, verdict: Verdict) -> list[Piece]:
-        """What the tests of a place reach, found out anew where they or the mutant's module are others than before.
+    def _reached(self, places: Sequence[str], verdict: Verdict) -> list[Piece]:
+        """What the tests of some places reach, found out anew where they are others than before.
 
         Without those of files that do not notice the mutant.
         """
-        module, wanted = verdict.key.partition(" | ")[0], verdict.source
         found = []
         files = {file_of(test) for test in self._items}
-        for file in sorted(file for file in files if place in {file, folder_of(file)}):
+        for file in sorted(file for file in files if {file, folder_of(file)}.intersection(places)):
             if file in verdict.tried:
                 continue
             kept = Path(self._job.pieces) / f"{file.replace('/', '-')}.json"
             digest = self._verdicts.digest(file)
             piece = self._pieces.get(file) or Piece.read(kept)
-            if piece is None or piece.digest != digest or piece.modules.get(module) != wanted:
+            if piece is None or piece.digest != digest:
                 self._map(file, kept)
-                piece = Piece.read(kept) or Piece(digest, {module: wanted}, {}, {})
+                piece = Piece.read(kept) or Piece(digest, {}, {}, {})
             self._pieces[file] = piece
             found.append(piece)
         return found
@@ -212,17 +241,20 @@ class Trials:
         def run() -> int:
             return self._run(tests) if functions.patch(mutant, path) else _UNFIT
 
-        if mutant.suite >= 0:
+        if mutant.suite:
             status, test = self._forked(run, self._limit(tests))
             if status not in {_PASSED, _UNFIT}:
                 return test
             if status == _PASSED and not at_import:
                 return ""
         with _changed(path, mutant):
-            self._scratch.write_text("", "utf-8")
-            self._scratch.with_suffix(".tests").write_text("\0".join(tests), "utf-8")
-            command = [sys.executable, "-m", "scripts.mutation.trial", "--tests"]
-            status, _ = self._forked(lambda: os.execv(command[0], command), 2 * self._limit(tests))  # noqa: S606 - no shell
+            return self._failing_anew(tests)
+
+    def _failing_anew(self, tests: Sequence[str]) -> str:
+        """The test that fails in a pytest of its own; empty if none does."""
+        self._scratch.with_suffix(".tests").write_text("\0".join(tests), "utf-8")
+        command = [sys.executable, "-m", "scripts.mutation.trial", "--tests"]
+        status, _ = self._forked(lambda: os.execv(command[0], command), 2 * self._limit(tests))  # noqa: S606 - no shell
         survived = status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
         return "" if survived else self._scratch.read_text("utf-8") or tests[0]
 

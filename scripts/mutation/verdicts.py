@@ -73,10 +73,11 @@ class Verdicts:
 
     @functools.cache  # noqa: B019 - there is one for each run
     def digest(self, path: str) -> str:
-        """Names what stands in a file, of tests with the tables beside it, or in a folder; empty if there is none."""
+        """Names what stands in a file and in the tables beside it that it names, or in a folder; empty without one."""
         target = self._root / path
         if target.is_file():
-            files = [target, *(sorted(target.parent.glob("*.txt")) if path.startswith("tests/") else ())]
+            text = target.read_text("utf-8")
+            files = [target, *(table for table in sorted(target.parent.glob("*.txt")) if table.name in text)]
         else:
             files = sorted(target.glob("*" if path == "tests" else "**/*"))
         found = hashlib.sha256()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
@@ -99,3 +100,11 @@ def test_what_a_chat_has_cost_ends_with_what_the_next_message_will() -> None:
     """Where that is known."""
     texts = [cost_text(ChatCost(ChatSpending(), next_message=line)) for line in ("About $0.02.", "")]
     assert [text.rpartition("\n\n- ")[2] for text in texts] == ["About $0.02.", texts[1]]
+
+
+def test_of_what_a_chat_has_cost_by_day_the_latest_is_listed() -> None:
+    """Twelve lines of a day and a model; the rest, which no answer was billed for, is one more."""
+    days = [(date(2026, 10, day), "a/m", ChatSpending(1, cost=0.01)) for day in range(13, 0, -1)]
+    text = cost_text(ChatCost(ChatSpending(13, cost=0.13), days))
+    listed = [f"- {day} October, a/m: $0.01 (requests: 1)" for day in range(13, 1, -1)]
+    assert text.splitlines()[2:] == [*listed, "- titles and the like: $0.01"]

@@ -220,6 +220,22 @@ def test_a_known_provider_has_its_colour(provider: str, name: str, colour: tuple
     assert {offset for pair in white for offset in pair} <= set(range(8, 40))
 
 
+def test_a_letter_has_smooth_edges() -> None:
+    """Each pixel is as white as the letter covers it, to a fifteenth."""
+    pytest.importorskip("PIL.Image")
+    from PIL import Image, ImageDraw, ImageFont
+
+    drawn, middle = Image.new("L", (SIZE_PIXELS, SIZE_PIXELS)), (SIZE_PIXELS / 2, SIZE_PIXELS / 2)
+    ImageDraw.Draw(drawn).text(middle, "A", fill=255, font=ImageFont.load_default(30), anchor="mm")
+    pixels = pixels_of(icon("anthropic", "Anthropic"))
+    red = pixels[0][0][0]
+    covered = [[(pixel[0] - red) / (255 - red) * 255 for pixel in row] for row in pixels]
+    off = [
+        abs(covered[y][x] - drawn.getpixel((x, y))) for x in range(SIZE_PIXELS) for y in range(SIZE_PIXELS)
+    ]
+    assert max(off) <= 255 / 15 + 5
+
+
 def test_each_letter_has_its_shape_and_each_provider_its_colour() -> None:
     """A name without letters has a dash; colours are dark enough for white; an icon has few bytes."""
     names = [*string.ascii_uppercase, *string.digits, "…"]

@@ -128,6 +128,26 @@ async def test_arguments_that_do_not_fit_are_said_to_the_model(
     assert len(str(answered.output)) <= 1_000
 
 
+@pytest.mark.anyio
+async def test_the_page_opens_what_a_terminal_has_it_open() -> None:
+    """As the host says it, from the result."""
+    emitted = []
+
+    async def display_file(path: str) -> str:
+        return f"{path}: shown"
+
+    async def emit(event: dict[str, Any]) -> None:
+        emitted.append(event)
+
+    tools = {"display_file": {"callable": display_file, "spec": {"name": "display_file", "parameters": {}}}}
+    runner = HostToolRunner(FakeMiddleware(), {"tools": tools}, None, {"id": "u"}, [{}], emit)
+    call = FunctionCall(
+        type="function_call", call_id="c", name="display_file", arguments='{"path": "/a.txt"}'
+    )
+    assert (await runner.run(call)).shown["status"] == "completed"
+    assert emitted == [{"type": "terminal:display_file", "data": {"path": "/a.txt"}}]
+
+
 @pytest.mark.parametrize(("of_agent", "most"), [({}, 256), ({"max_tool_call_iterations": 5}, 5)])
 def test_the_limit_of_rounds_is_the_hosts(of_agent: dict[str, int], most: int) -> None:
     """For all, unless the request is one of its agents'."""

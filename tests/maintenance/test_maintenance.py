@@ -13,7 +13,7 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pytest
 import sqlalchemy as sa
@@ -376,14 +376,44 @@ async def test_uninstalling_leaves_no_table_and_no_file(host: Host, tmp_path: Pa
     assert (left, (tmp_path / "cache").exists()) == ([False, False], True)
 
 
-@pytest.mark.servers
-@pytest.mark.parametrize("kind", ["plain", "cluster"])
+class RedisInMemory(set[str]):
+    """The names of a Redis, as far as they are looked for and removed."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """There is nothing to close."""
+
+    async def set(self, name: str, _: bytes) -> None:
+        self.add(name)
+
+    async def delete(self, name: str) -> None:
+        self.remove(name)
+
+    async def exists(self, *names: str) -> int:
+        return len(self.intersection(names))
+
+    async def scan_iter(self, match: str, count: int) -> AsyncIterator[str]:
+        """Those that fit, with a character behind a backslash as it is."""
+        assert count > 1
+        wanted = "".join(".*" if each == "*" else re.escape(each[-1]) for each in re.findall(r"\\.|.", match))
+        for name in [name for name in self if re.fullmatch(wanted, name)]:
+            yield name
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["memory", *(pytest.param(kind, marks=pytest.mark.servers) for kind in ("plain", "cluster"))],
+)
 async def test_uninstalling_empties_our_part_of_redis(
     host: Host, kind: str, request: pytest.FixtureRequest
 ) -> None:
     """Keys with our prefix go, and no others, on whichever node they are."""
     connected: Any
-    if kind == "plain":
+    if kind == "memory":
+        connected = RedisInMemory()
+    elif kind == "plain":
         connected = Redis.from_url(request.getfixturevalue("redis_server").url)
     else:
         connected = RedisCluster.from_url(request.getfixturevalue("redis_cluster_url"))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.budget import ContextOverflow
+from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, WindowTooSmall
 from open_webui_openrouter_pipe.money.audit import Bill, rejected_bill, sent_bill
 from open_webui_openrouter_pipe.money.limits import (
     DAY_QUARTERS,
@@ -145,6 +145,10 @@ def test_a_rejected_request_is_recorded() -> None:
     sizes: Any = {"window_tokens": 10_000, "budget_tokens": 8500, "limit_tokens": 8500}
     needed = Bill(tokens_before=rejected.value.needed_tokens, rejected=True, requests=0)
     assert rejected_bill("vendor/model", rejected.value) == replace(needed, model="vendor/model", **sizes)
+    with pytest.raises(WindowTooSmall) as refused:
+        planned(history([user("hello")]), model=ModelTerms("vendor/model", 128, output_tokens=32))
+    bill = rejected_bill("vendor/model", refused.value)
+    assert (bill.limit_tokens, bill.tokens_before) == (0, 0)
 
 
 # --- prices

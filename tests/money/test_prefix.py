@@ -303,17 +303,19 @@ def test_what_the_plan_decides_otherwise_now_is_named() -> None:
     assert found(last, sent(items, plan, turn=3)) == FoundBreak("turn 1", "plan")
 
 
+@pytest.mark.parametrize("before", [0, 2])
 @pytest.mark.parametrize(("since", "starts_at"), [(1, 4), (2, 1)])
-def test_a_break_of_the_plan_announces_what_comes_behind_it(since: int, starts_at: int) -> None:
+def test_a_break_of_the_plan_announces_what_comes_behind_it(before: int, since: int, starts_at: int) -> None:
     """This request's own begins where the plan says; of another worker's, only the instructions stay for certain."""
     plan = planned(CHAT)
-    breaks = [PrefixBreak(7 + at, 2 + at, "prune", 10) for at in range(since)]
+    breaks = [PrefixBreak(7 + at, 2 + at, "prune", 10) for at in range(before + since)]
     marks = CacheMarks(1, unchanged=4, frontier=5, completed=plan.marks.completed)
     broken = replace(plan, prefix_breaks=tuple(breaks), new_breaks=tuple(breaks[-1:]), marks=marks)
     for index in range(8):
         changed = [*plan.items[:index], user("changed"), *plan.items[index + 1 :]]
-        is_found = found(digests(BEFORE), sent(changed, broken, turn=3)) is not None
-        assert is_found == (index < starts_at)
+        now = sent(changed, broken, turn=3)
+        last = replace(digests(BEFORE), breaks=now.breaks[:before])
+        assert (found(last, now) is not None) == (index < starts_at)
 
 
 def test_an_older_request_is_compared_where_more_of_it_is_shared() -> None:

@@ -262,6 +262,23 @@ async def test_two_workers_write_files_of_their_own(tmp_path: Path) -> None:
     assert len(await exchanges.lines()) == len(exchanges.recordings.files()) == 2
 
 
+async def test_each_recording_gives_names_of_its_own(tmp_path: Path) -> None:
+    """A name stands for the same in one recording; nothing in the next one follows from those before."""
+    exchanges = Exchanges(tmp_path, reply(ENDED))
+
+    async def written(*names: str) -> list[str]:
+        for name in names:
+            async with exchanges.answer({"tools": [{"type": "function", "name": name}]}) as response:
+                await response.aread()
+            await asyncio.gather(*exchanges.tasks)
+        return [line["request"]["tools"][0]["name"] for line in await exchanges.lines()]
+
+    fox, hen, again = await written("fox", "hen", "fox")
+    exchanges.recordings.begin(999.0, minutes=10)
+    assert (again, await written("hen")) == (fox, [fox])
+    assert fox != hen
+
+
 @pytest.mark.parametrize("then", ["stopped", "over", "another"])
 async def test_an_answer_that_ends_after_the_recording_is_not_written(tmp_path: Path, then: str) -> None:
     """Whether an administrator stopped it, or its time was over, or another one has begun meanwhile."""

@@ -69,18 +69,24 @@ def test_a_mutant_is_tried_with_the_tests_that_reach_it() -> None:
     """Those named after its module first, then the fastest; what an import runs, by those that use its name."""
     limit, less = mutants("p/a.py", "LIMIT = 3\ndef f(x):\n    return x < LIMIT\n")[1:3]
     seconds = {"t/u.py::slow": 2.0, "t/u.py::fast": 1.0, "t/test_a.py::other": 3.0, "t/u.py::long": 9.0}
-    piece = Piece("", {}, seconds, {"p/a.py:0": [*seconds], "p/a.py:1": ["t/u.py::fast"]})
-    used = {"LIMIT": {"p/a.py:0"}}
+    suites = {"p/a.py:f#0": [*seconds], "p/a.py:g#0": ["t/u.py::fast"]}
+    piece = Piece("", {"p/a.py": "same"}, seconds, suites)
+    used = {"LIMIT": {"p/a.py:f#0"}}
     wanted = ["t/test_a.py::other", "t/u.py::fast", "t/u.py::slow"]
-    assert chosen(limit, [piece], used, imported=True) == wanted[:2]
-    assert chosen(less, [piece], {}, imported=False) == wanted
+    assert chosen(limit, [piece], used, source="same", imported=True) == wanted
+    assert chosen(less, [piece], {}, source="same", imported=False) == wanted
+    before = Piece(
+        "", {"p/a.py": "other"}, seconds, {"p/a.py:f#1": ["t/u.py::slow"], **suites, "p/a.py:f#0": []}
+    )
+    assert chosen(less, [before], {}, source="same", imported=False) == ["t/u.py::slow"]
     files = {"tests/b/test_c.py", "tests/a/test_c.py", "tests/a/test_d.py", "tests/app/test_app.py"}
-    assert order("p/a/c.py", files) == ["tests/a/test_c.py", "tests/a", "tests/app", "tests/b"]
+    assert order("p/a/c.py", files) == [["tests/a/test_c.py"], ["tests/a"], ["tests/app"], ["tests/b"]]
 
 
 def test_a_verdict_holds_until_its_module_or_its_tests_change(tmp_path: Path) -> None:
     """What noticed a mutant before is known even then, to be tried first."""
-    for name, text in {"p/a.py": "x = 1\n", "tests/a/test_a.py": "", "tests/b/test_b.py": ""}.items():
+    files = {"p/a.py": "x = 1\n", "tests/a/test_a.py": "cases.txt", "tests/b/test_b.py": ""}
+    for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
 

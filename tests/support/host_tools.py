@@ -48,7 +48,8 @@ class FakeMiddleware:
         return form_data
 
     async def terminal_event_handler(self, name: str, given: Json, result: str, emit: Any) -> None:
-        pass
+        if name == "display_file":
+            await emit({"type": "terminal:display_file", "data": {"path": given["path"]}})
 
     def build_terminal_file_tool_result(self, *_: Any) -> None:
         return None
