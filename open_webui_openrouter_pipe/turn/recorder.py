@@ -167,7 +167,7 @@ class Recorder:
         What amends an item has its marker already.
         """
         batch, self._unsaved = dict(sorted(self._unsaved.items())), {}
-        stored = await self._put(tuple(batch.values()))
+        stored = await self._put(tuple(batch.values())) if batch else ()
         saved = {index: artifact for index, artifact in batch.items() if artifact.id in stored}
         new = tuple(artifact.id for index, artifact in saved.items() if index not in self.saved)
         self.saved.update(saved)
@@ -175,8 +175,6 @@ class Recorder:
 
     async def _put(self, artifacts: tuple[Artifact, ...]) -> tuple[str, ...]:
         """Store all at once, or each by itself when the store refuses one of them; return the ids of the stored."""
-        if not artifacts:
-            return ()
         try:
             await self.store.put(artifacts)
         except Exception as error:  # noqa: BLE001 - whatever ails the store, the answer goes on

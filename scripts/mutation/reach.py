@@ -78,8 +78,12 @@ def order(path: str, files: Collection[str]) -> list[list[str]]:
     near = {own} if own in folders else {"tests", "tests/app"}
     named = [file for file in sorted(files) if folder_of(file) in near and _is_named(file, path)]
     nearest = [own, *(["tests/app"] if own != "tests/app" else [])]
-    others = [folder for folder in folders if folder not in nearest]
-    return [group for group in (named, *([each] for each in nearest if each in folders), others) if group]
+    others = [folder for folder in folders if folder not in {*nearest, "tests"}]
+    # What stands in no folder tests whole chats, for long.
+    last = ["tests"] if "tests" in folders else []
+    return [
+        group for group in (named, *([each] for each in nearest if each in folders), others, last) if group
+    ]
 
 
 def _is_named(file: str, path: str) -> bool:

@@ -83,3 +83,11 @@ def test_a_hostile_url_is_refused_as_it_stands(url: str, allowed: Any) -> None:
         read(url, allowed)
     assert refused.value.user_message == "the address is not allowed"
     assert refused.value.detail
+
+
+def test_a_url_has_a_length() -> None:
+    """At most 8,192 characters."""
+    longest = "https://files.example.com/".ljust(8192, "a")
+    assert read(longest, []).url == longest
+    with pytest.raises(AttachmentUnavailable):
+        read(f"{longest}a", [])

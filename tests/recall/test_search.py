@@ -63,7 +63,7 @@ def test_a_text_is_cut_at_the_best_mark(mark: str, length: int) -> None:
 
 
 def test_each_item_has_its_author_and_its_text() -> None:
-    """Messages, attached text files, calls with readable arguments, results; no reasoning and no media."""
+    """Messages, refusals, attached text files, readable arguments, results; no reasoning and no media."""
     data = base64.b64encode(b"port: 8443").decode()
     attached = {"type": "input_file", "filename": "a.yaml", "file_data": f"data:text/plain;base64,{data}"}
     image = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"}
@@ -71,7 +71,9 @@ def test_each_item_has_its_author_and_its_text() -> None:
     asked["content"] += [attached, image]
     arguments = json.dumps({"path": "a.py", "lines": [1, 2], "text": "one\ntwo"})
     calls = [call("c1", arguments, name="write\nfile"), output("c1", "Done.")]
-    items = [asked, system("Be brief."), reasoning(), *calls, answer("It is done.")]
+    refused: Any = answer("It is done.")
+    refused["content"].append({"type": "refusal", "refusal": "No more."})
+    items = [asked, system("Be brief."), reasoning(), *calls, refused]
     conversation = build_conversation([user("Hello"), *cast("list[Item]", items)], [0, *[1] * len(items)])
     found = [(each.turn, each.author, each.text) for each in texts_of_turns(conversation.turns)]
     assert found == [
@@ -80,7 +82,7 @@ def test_each_item_has_its_author_and_its_text() -> None:
         (1, "system", "Be brief."),
         (1, "tool write file", "path: a.py\nlines: [1, 2]\ntext: one\ntwo"),
         (1, "tool write file", "Done."),
-        (1, "assistant", "It is done."),
+        (1, "assistant", "It is done.\nNo more."),
     ]
 
 

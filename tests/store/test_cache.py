@@ -312,8 +312,8 @@ async def test_a_slow_reader_brings_nothing_back(change: str) -> None:
 
 
 async def test_a_redis_that_comes_back_is_used_again() -> None:
-    """After the pause the next request tries it."""
-    redis, _, cached = fake_cache(pause_seconds=10, clock=(clock := Clock()))
+    """After ten seconds the next request tries it."""
+    redis, _, cached = fake_cache(clock=(clock := Clock()))
     commands = []
     for clock.now, redis.down in ((0, True), (9, False), (10, False)):
         await cached.load("ada", ["1"])

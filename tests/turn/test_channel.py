@@ -48,13 +48,12 @@ async def test_a_first_delta_goes_out_at_once_and_later_ones_are_joined() -> Non
     received.append(await asyncio.wait_for(anext(outputs), 10))
     assert received == [text("a"), text("bcd")]
     channel = OutputChannel(interval_seconds=60)
-    outputs, received = channel.drain(), []
-    for given in (text("a"), text("b"), Notice("now")):
-        await channel.put(given)
-        if given == text("a"):
-            received.append(await asyncio.wait_for(anext(outputs), 10))
-    received += [await asyncio.wait_for(anext(outputs), 10) for _ in range(2)]
-    assert received == [text("a"), text("b"), Notice("now")]
+    outputs = channel.drain()
+    portions: list[list[Output]] = [[text("a")], [Notice("now")], [text("b"), Notice("then")]]
+    for together in portions:
+        for given in together:
+            await channel.put(given)
+        assert [await asyncio.wait_for(anext(outputs), 10) for _ in together] == together
 
 
 async def test_no_beginning_delays_a_first_delta() -> None:
