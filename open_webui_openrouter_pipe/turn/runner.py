@@ -384,7 +384,7 @@ class TurnRunner:
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once, but for reasoning that was deleted on purpose."""
-        if self.persistence.reasoning == "next_reply" or self.persistence.in_memory:
+        if self.persistence.in_memory:
             return
         reported = self.memory.reported
         reasons = {
@@ -396,6 +396,8 @@ class TurnRunner:
         if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
             reason = (notice("summary_failure_database_unavailable"),)
             await self.channel.put(Notice(notice("artifacts_missing", count=unavailable, details=reason)))
+        if self.persistence.reasoning == "next_reply":
+            return
         lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
         new = reported.add(self.origin.user_id, lost)
         if new:

@@ -183,13 +183,12 @@ class Laws:
         """The ids of rows that are estimates, and when they were made: their bills may come."""
         self._awaited: dict[str, tuple[str, str]] = {}
         """The bills of killed workers whose estimates are held, and whose user and chat they are of."""
-        self.spending = Spending(world.host, world.upstream)
+        self.spending = Spending(world.host, world.upstream, self.judged)
         self._ended: dict[str, tuple[str, float, Call | None]] = {}
 
     def check(self) -> list[str]:
         """What does not hold, each as a line that begins with the name of its law."""
         moment, now = self._moment(), self.world.clock.true()
-        self.judged["limit"] += 1
         found = [
             *self._of_requests(moment),
             *self._of_answers(moment),

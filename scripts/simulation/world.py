@@ -152,6 +152,7 @@ class World:
             chat_pauses=self.host.pauses,
             people=self.host.people,
             groups=self.host.groups_of,
+            middleware=host.Middleware,
             stored_valves=self.host.stored_valves,
         )
         worker.apps.append(App(resources, transport=worker.transport, clock=self.clock.now))
@@ -362,7 +363,12 @@ async def _run(story: Json, **options: Any) -> Ran:
             broken = error
         finally:
             await world.aclose()
-    counts = {**world.counts, "kills": len(world.kills), "days": int(world.loop.time() / 86_400)}
+    counts = {
+        **world.counts,
+        **world.host.tools_run,
+        "kills": len(world.kills),
+        "days": int(world.loop.time() / 86_400),
+    }
     struck, judged = dict(world.faults.struck), dict(world.laws.judged)
     seconds = process_time() - begun
     return Ran(world.digest.hexdigest(), counts, struck, judged, broken, tuple(world.lines), seconds)
