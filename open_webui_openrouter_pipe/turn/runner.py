@@ -396,11 +396,9 @@ class TurnRunner:
         if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
             reason = (notice("summary_failure_database_unavailable"),)
             await self.channel.put(Notice(notice("artifacts_missing", count=unavailable, details=reason)))
-        if self.persistence.reasoning == "next_reply":
-            return
         lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
         new = reported.add(self.origin.user_id, lost)
-        if new:
+        if new and self.persistence.reasoning != "next_reply":
             counts = Counter(reasons[ulid] for ulid in new).most_common()
             details = tuple(notice(f"artifact_{name}", count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))

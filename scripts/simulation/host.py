@@ -51,6 +51,7 @@ class User:
 
     id: str
     is_admin: bool = False
+    is_deleted: bool = False
     valves: Json = field(default_factory=dict)
     words: int = 0
     """How many messages they have written: each has a word of its own."""
@@ -138,6 +139,15 @@ class Shown:
     worker: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A user ("user_id") or a chat ("chat_id") that is no more, by its id, and since when, in true epoch seconds."""
+
+    column: str
+    id: str
+    when: float
+
+
 @dataclass(slots=True)
 class Request:
     """What is asked of the pipe for one answer."""
@@ -171,6 +181,8 @@ class Host:
         self.groups: dict[str, frozenset[str]] = {}
         """The users of each, by its name."""
         self.chats: dict[str, Chat] = {}
+        self.deleted: list[Deleted] = []
+        """Users and chats whose rows were not looked for yet."""
         self.files: dict[str, tuple[str, FileContent]] = {}
         self.valves: Json = {}
         """The administrator's, as they are stored."""
@@ -199,6 +211,18 @@ class Host:
     def chats_of(self, user_id: str) -> list[Chat]:
         """A user's saved chats, oldest first."""
         return [chat for chat in self.chats.values() if chat.user_id == user_id and ":" not in chat.id]
+
+    def delete_chat(self, chat_id: str) -> None:
+        """Delete a chat."""
+        del self.chats[chat_id]
+        self.deleted.append(Deleted("chat_id", chat_id, self.clock()))
+
+    def delete_user(self, user_id: str) -> None:
+        """Delete a user with their chats; who asks something just then gets an answer."""
+        self.users[user_id].is_deleted = True
+        self.deleted.append(Deleted("user_id", user_id, self.clock()))
+        for chat in self.chats_of(user_id):
+            self.delete_chat(chat.id)
 
     def new_message(self, role: str, parent: str | None, text: str = "", **fields: Any) -> Message:
         """A message that is in no chat as yet."""
@@ -291,7 +315,7 @@ class Host:
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
         """Those who exist."""
-        return {each for each in user_ids if each in self.users}
+        return {each for each in user_ids if each in self.users and not self.users[each].is_deleted}
 
     async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
         """Those that exist."""
@@ -317,7 +341,8 @@ class Host:
 
     async def people(self) -> Mapping[str, Person]:
         """All users."""
-        return {user.id: Person(user.id, user.is_admin) for user in self.users.values()}
+        there = (user for user in self.users.values() if not user.is_deleted)
+        return {user.id: Person(user.id, user.is_admin) for user in there}
 
     async def stored_valves(self, _: str) -> Mapping[str, Any]:
         """The administrator's valves."""

@@ -112,6 +112,8 @@ class World:
         self.host.users = {
             f"user-{at}": host.User(f"user-{at}", is_admin=at == 0) for at in range(story["users"])
         }
+        self.names = [*self.host.users]
+        """Who takes the steps of each of the story's users."""
         self.host.groups = {GROUP: frozenset(f"user-{at}" for at in range(1, story["users"], 2))}
         self.faults = Faults(self.clock.true, lambda line: self.log("fault", line), CALL.get)
         self.travel = Random(f"travel {story['seed']}")  # noqa: S311 - no secret
@@ -174,7 +176,14 @@ class World:
 
     def user(self, step: Json) -> host.User:
         """Whose a step is."""
-        return self.host.users[f"user-{step['user'] % len(self.host.users)}"]
+        return self.host.users[self.names[step["user"] % len(self.names)]]
+
+    def replace_user(self, step: Json) -> None:
+        """Delete whose a step is; another one comes in their place."""
+        at = step["user"] % len(self.names)
+        self.host.delete_user(self.names[at])
+        self.names[at] = f"user-{at}.{self.host.number()}"
+        self.host.users[self.names[at]] = host.User(self.names[at])
 
     def log(self, *parts: Any) -> None:
         """Note an event."""

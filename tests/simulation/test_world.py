@@ -14,6 +14,7 @@ import pytest
 
 from open_webui_openrouter_pipe.money.limits import AccountLimit
 from open_webui_openrouter_pipe.store import bills
+from open_webui_openrouter_pipe.store.sweep import Sweep
 from open_webui_openrouter_pipe.store.table import SqlRows
 from scripts.paths import ROOT
 from scripts.simulation import laws
@@ -62,7 +63,10 @@ def test_every_law_is_asked_and_holds_in_a_share_of_a_year() -> None:
     asked = set[str]()
     for seed in (101, 102):
         story = stories.draw(seed, SHARE_OF_YEAR)
-        story["moments"] += told({"act": "remember"})["moments"]
+        gone = {"act": "depart", "user": 1}
+        more = told({"act": "remember"}, gone, {"act": "ask"}, {"act": "ask"})["moments"]
+        more[2]["after"] = more[3]["after"] = 4 * 86_400.0
+        story["moments"] += more
         story["valves"] |= {"SPENDING_LIMITS": "user: 0.02/day"} if seed == 102 else {}
         ran = run(story)
         assert ran.broken is None, f"{ran.broken}\n" + "\n".join(ran.lines[-50:])
@@ -113,6 +117,26 @@ def test_what_a_killed_worker_has_held_must_become_a_bill(monkeypatch: pytest.Mo
     ran = run(story)
     assert ran.broken is not None
     assert ran.broken.law == "bill"
+
+
+def test_rows_of_a_deleted_user_that_are_not_swept_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked for when they are due."""
+
+    async def nothing(*_: object) -> None:
+        """Sweep no table."""
+
+    days = [0, 0, 4, 4]
+    story = told(
+        *({"act": act, "user": user} for act, user in (("tools", 1), ("depart", 1), ("ask", 0), ("ask", 0)))
+    )
+    for moment, count in zip(story["moments"], days, strict=True):
+        moment["after"] += count * 86_400.0
+    ran = run(story)
+    assert (ran.broken, ran.judged["gone"]) == (None, 2)  # of the user, and of their chat
+    monkeypatch.setattr(Sweep, "_sweep_table", nothing)
+    ran = run(story)
+    assert ran.broken is not None
+    assert ran.broken.law == "gone"
 
 
 @pytest.mark.servers
