@@ -384,7 +384,7 @@ class TurnRunner:
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once, but for reasoning that was deleted on purpose."""
-        if self.persistence.reasoning == "next_reply" or self.persistence.in_memory:
+        if self.persistence.in_memory:
             return
         reported = self.memory.reported
         reasons = {
@@ -398,7 +398,7 @@ class TurnRunner:
             await self.channel.put(Notice(notice("artifacts_missing", count=unavailable, details=reason)))
         lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
         new = reported.add(self.origin.user_id, lost)
-        if new:
+        if new and self.persistence.reasoning != "next_reply":
             counts = Counter(reasons[ulid] for ulid in new).most_common()
             details = tuple(notice(f"artifact_{name}", count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from starlette.responses import StreamingResponse
@@ -39,6 +41,8 @@ MAX_ROUNDS = 8
 MARKED = re.compile(rf"^\[{ULID}\]: #$", re.MULTILINE)
 """A marker in a text."""
 ZONE = "Europe/Berlin"
+TOOL_SECONDS = 0.3
+"""What a tool takes where the pipe runs it."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class User:
 
     id: str
     is_admin: bool = False
+    is_deleted: bool = False
     valves: Json = field(default_factory=dict)
     words: int = 0
     """How many messages they have written: each has a word of its own."""
@@ -134,6 +139,15 @@ class Shown:
     worker: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A user ("user_id") or a chat ("chat_id") that is no more, by its id, and since when, in true epoch seconds."""
+
+    column: str
+    id: str
+    when: float
+
+
 @dataclass(slots=True)
 class Request:
     """What is asked of the pipe for one answer."""
@@ -167,6 +181,8 @@ class Host:
         self.groups: dict[str, frozenset[str]] = {}
         """The users of each, by its name."""
         self.chats: dict[str, Chat] = {}
+        self.deleted: list[Deleted] = []
+        """Users and chats whose rows were not looked for yet."""
         self.files: dict[str, tuple[str, FileContent]] = {}
         self.valves: Json = {}
         """The administrator's, as they are stored."""
@@ -177,6 +193,8 @@ class Host:
         self.answers: list[Shown] = []
         """Those that were not judged yet."""
         self.log: Callable[..., None] = lambda *_: None
+        self.tools_run: Counter[str] = Counter()
+        """How many were run "tools_by_host", and how many "tools_by_pipe"."""
         self._numbers = 0
 
     def number(self) -> int:
@@ -193,6 +211,18 @@ class Host:
     def chats_of(self, user_id: str) -> list[Chat]:
         """A user's saved chats, oldest first."""
         return [chat for chat in self.chats.values() if chat.user_id == user_id and ":" not in chat.id]
+
+    def delete_chat(self, chat_id: str) -> None:
+        """Delete a chat."""
+        del self.chats[chat_id]
+        self.deleted.append(Deleted("chat_id", chat_id, self.clock()))
+
+    def delete_user(self, user_id: str) -> None:
+        """Delete a user with their chats; who asks something just then gets an answer."""
+        self.users[user_id].is_deleted = True
+        self.deleted.append(Deleted("user_id", user_id, self.clock()))
+        for chat in self.chats_of(user_id):
+            self.delete_chat(chat.id)
 
     def new_message(self, role: str, parent: str | None, text: str = "", **fields: Any) -> Message:
         """A message that is in no chat as yet."""
@@ -271,7 +301,8 @@ class Host:
             "role": "admin" if user.is_admin else "user",
             "valves": pipe.UserValves(**user.valves),
         }
-        return await pipe.pipe(body, __user__=given, __metadata__=metadata, __task__=task)
+        options: Json = {"__user__": given, "__metadata__": metadata, "__task__": task}
+        return await pipe.pipe(body, **options, __event_emitter__=_nowhere)
 
     def image_url(self, file_id: str) -> str:
         """A stored picture as the host writes it into messages."""
@@ -284,7 +315,7 @@ class Host:
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
         """Those who exist."""
-        return {each for each in user_ids if each in self.users}
+        return {each for each in user_ids if each in self.users and not self.users[each].is_deleted}
 
     async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
         """Those that exist."""
@@ -310,7 +341,8 @@ class Host:
 
     async def people(self) -> Mapping[str, Person]:
         """All users."""
-        return {user.id: Person(user.id, user.is_admin) for user in self.users.values()}
+        there = (user for user in self.users.values() if not user.is_deleted)
+        return {user.id: Person(user.id, user.is_admin) for user in there}
 
     async def stored_valves(self, _: str) -> Mapping[str, Any]:
         """The administrator's valves."""
@@ -402,8 +434,18 @@ class _Turn:
             "base_user_prompt": question.text,
             "variables": {"{{CURRENT_TIMEZONE}}": ZONE},
             "model": {"id": f"{FUNCTION}.{self.request.model}"},
-            "tools": {name: {"tool_id": name, "spec": _spec(name)} for name in self.request.tools},
+            "tools": {name: self._tool(name) for name in self.request.tools},
         }
+
+    def _tool(self, name: str) -> Json:
+        """One of the tools, as a pipe may run it."""
+
+        async def call(**given: Any) -> str:
+            self.host.tools_run["tools_by_pipe"] += 1
+            await asyncio.sleep(TOOL_SECONDS)
+            return tool_result(name, given)
+
+        return {"tool_id": name, "spec": _spec(name), "callable": call}
 
     def _run_tools(self) -> bool:
         """Run every call without an output; return whether there was one."""
@@ -411,6 +453,7 @@ class _Turn:
         calls = [
             each for each in self.output if each["type"] == "function_call" and each["call_id"] not in done
         ]
+        self.host.tools_run["tools_by_host"] += len(calls)
         for call in calls:
             call["arguments"] = json.dumps(json.loads(call["arguments"] or "{}"), separators=(",", ":"))
             call["status"] = "completed"
@@ -445,6 +488,44 @@ def words_of(output: Iterable[Json]) -> Iterator[str]:
                 yield from map(str.strip, MARKED.split(part.get("text", "")))
         elif item["type"] == "function_call_output":
             yield item["output"][0]["text"]
+
+
+class Middleware:
+    """What a pipe uses of `utils/middleware.py` to run tools itself; all of them return a text."""
+
+    CITATION_TOOL_NAMES = ()
+    UserModel = SimpleNamespace
+
+    async def execute_tool_call(self, _: Json, metadata: Json, __: None, called: Json) -> tuple[Any, ...]:
+        """Run one, and return with what it was called, its result, itself, its kind, and where it runs."""
+        name, given = called["function"]["name"], json.loads(called["function"]["arguments"])
+        tool = metadata["tools"][name]
+        return given, await tool["callable"](**given), tool, "", False
+
+    async def process_tool_result(self, _: Any, __: str, result: str, *___: Any) -> tuple[Any, ...]:
+        """A result with its files and pages."""
+        return result, [], []
+
+    async def convert_url_images_to_base64(self, form_data: Json, user: Any) -> Json:  # noqa: ARG002 - the host's
+        """The same, without pictures."""
+        return form_data
+
+    async def terminal_event_handler(self, *_: Any) -> None:
+        """No tool is a terminal's."""
+
+    def build_terminal_file_tool_result(self, *_: Any) -> None:
+        """No tool is a terminal's."""
+
+    def tool_result_content(self, result: str) -> str:
+        """What the model reads."""
+        return result
+
+    def _is_tool_result_error(self, text: str) -> bool:
+        return text.startswith("Error:")
+
+
+async def _nowhere(_: Json) -> None:
+    """Take an event for a page that does not look."""
 
 
 def _spec(name: str) -> Json:

@@ -10,6 +10,7 @@ it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anythi
     marker      whatever an answer that is kept shows of a stored item is stored, and is its user's
     cut         what a request lacks of its chat's words and tool results was said, and what it lacks more, again
     double      no request has a message of its chat twice
+    gone        of a user or a chat that was deleted there are no rows after three days, and of a temporary chat never
     own         no request has a word of another user's
     prefix      a request begins as the one before it of its chat, unless its plan has gone a step further
     thought     what a model has thought in the last answer is in the next request, where it is kept
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
-from scripts.simulation.host import words_of
+from scripts.simulation.host import Deleted, words_of
 from scripts.simulation.spending import REFUSED, Spending
 
 if TYPE_CHECKING:
@@ -95,9 +96,20 @@ LOST_SECONDS = 60.0
 """Before its end, what a worker has not written."""
 HOLD_SECONDS = 120.0
 """After them whatever a killed worker has held is over."""
+KEPT_SECONDS = 3 * 86_400.0
+"""How long rows of deleted users and chats may stay, where somebody is answered meanwhile."""
+LOOK_SECONDS = 2 * 3_600.0
+"""More than a process waits between two looks whether rows are to be swept."""
+SWEEP_FAULTS = frozenset({"database", "database_away", "kill", "skew"})
+"""Those by which a sweep ends early; another one begins later."""
+OWNED = ("artifact", "summary", "prompt", "audit", "ledger")
+"""The tables whose rows go with their user or chat."""
+ROWS_OF = "SELECT count(*) FROM openrouter_pipe_{} WHERE"
 GUESS_SECONDS = 3_600
 """For so long a row that is an estimate may become a bill."""
-NEW_ROWS = f"{ROWS.replace('SELECT id', 'SELECT rowid, id')} AND rowid > ? ORDER BY rowid"
+MOST_NEW = 300
+"""Rows of one moment; the newest are looked through, as SQLite gives the number of a deleted row once more."""
+NEW_ROWS = f"{ROWS} AND rowid > (SELECT max(rowid) FROM openrouter_pipe_audit) - {MOST_NEW} ORDER BY rowid"  # noqa: S608 - constants
 NAMED = "SELECT id, user_id FROM openrouter_pipe_artifact WHERE id IN (SELECT value FROM json_each(?))"
 GUESSES = f"{ROWS} AND id IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
 ESTIMATES = "SELECT estimate FROM openrouter_pipe_hold"
@@ -170,7 +182,6 @@ class Laws:
         self.world = world
         self.judged: Counter[str] = Counter()
         """How often each law was asked."""
-        self._row = 0
         self._running: list[Exchange] = []
         self._chats: defaultdict[tuple[str, str], _Chat] = defaultdict(_Chat)
         self._users: set[str] = set()
@@ -187,15 +198,16 @@ class Laws:
         self._bills = 0
         self._guesses: dict[str, int] = {}
         """The ids of rows that are estimates, and when they were made: their bills may come."""
+        self._seen: dict[Deleted, float] = {}
+        """What was deleted three days ago, and when somebody was answered first thereafter, which has rows swept."""
         self._awaited: dict[str, tuple[str, str]] = {}
         """The bills of killed workers whose estimates are held, and whose user and chat they are of."""
-        self.spending = Spending(world.host, world.upstream)
+        self.spending = Spending(world.host, world.upstream, self.judged)
         self._ended: dict[str, tuple[str, float, Call | None]] = {}
 
     def check(self) -> list[str]:
         """What does not hold, each as a line that begins with the name of its law."""
         moment, now = self._moment(), self.world.clock.true()
-        self.judged["limit"] += 1
         found = [
             *self._of_requests(moment),
             *self._of_answers(moment),
@@ -203,6 +215,7 @@ class Laws:
             *self._of_bills(moment),
             *self.spending.after(now, moment.exchanges, moment.answers, self._last_kill),
             *self._of_holds(),
+            *self._of_deleted(moment, now),
             *self._of_memory(),
         ]
         for exchange in moment.exchanges:
@@ -221,7 +234,15 @@ class Laws:
         groups = {f"group:{name}" for name in self.world.host.groups}
         compare_sums(self.world.query, [*self._paid.values()], report, unknown=gone | groups)
         of_groups = () if self.world.kills else self.spending.of_groups(self.world.query)
-        return [*found, *(f"sum: {each}" for each in (*report.violations, *of_groups))]
+        found += [f"sum: {each}" for each in (*report.violations, *of_groups)]
+        unsaved = [
+            (table, self.world.query(f"{ROWS_OF.format(table)} chat_id LIKE '%:%'")) for table in OWNED
+        ]
+        return found + [
+            f"gone: {rows} of chats that are not saved are in {table}"
+            for table, ((rows,),) in unsaved
+            if rows
+        ]
 
     def _moment(self) -> Moment:
         upstream = self.world.upstream
@@ -424,10 +445,11 @@ class Laws:
         self._bills = len(service.bills)
         self._look_at_guesses()
         nameless = Counter[tuple[str, str]]()
-        for row, name, generation, estimated, *money, user, chat, _, _, created in self.world.query(
-            NEW_ROWS, [self._row]
+        for name, generation, estimated, cost, provider, user, chat, _, _, created in self.world.query(
+            NEW_ROWS
         ):
-            (cost, provider), self._row = money, row
+            if name in self._paid:
+                continue
             self._paid[name] = {"user_id": user, "chat_id": chat, "cost": cost, "provider_cost": provider}
             self.spending.add(name, user, created, cost + provider)
             if estimated:
@@ -510,6 +532,22 @@ class Laws:
         held = self.world.query(f"{HOLDS} WHERE until > ?", [int(now)])[0][0]
         if held and not any(now - when < HOLD_SECONDS for _, when in self.world.kills):
             yield f"hold: {held} are held, and nothing runs"
+
+    def _of_deleted(self, moment: Moment, now: float) -> Iterator[str]:
+        """Rows are swept with an answer, once a day; each process looks whether that is due once in an hour."""
+        kinds = set[str]().union(*moment.struck.values())
+        if not any(map(_is_answer, moment.exchanges)) or SWEEP_FAULTS & kinds:
+            self._seen.clear()
+            return
+        for each in [*self.world.host.deleted]:
+            if now < each.when + KEPT_SECONDS or now < self._seen.setdefault(each, now) + LOOK_SECONDS:
+                continue
+            self.judged["gone"] += 1
+            self.world.host.deleted.remove(each)
+            del self._seen[each]
+            for table in OWNED:
+                if found := self.world.query(f"{ROWS_OF.format(table)} {each.column} = ?", [each.id])[0][0]:
+                    yield f"gone: {found} rows of {each.id}, deleted {now - each.when:.0f} s ago, are in {table}"
 
     def _of_memory(self) -> Iterator[str]:
         self.judged["memory"] += 1

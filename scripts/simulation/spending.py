@@ -47,14 +47,18 @@ class Limit:
     period: str
 
     def __str__(self) -> str:
-        return f"{self.whose} of ${self.dollars:.2f} a {self.period}"
+        dollars = f"{self.dollars:.4f}".removesuffix("00")
+        return f"{self.whose} of ${dollars} a {self.period}"
 
 
 class Spending:
-    """What the users of a host have spent; asked before and after a moment's rows were added."""
+    """What the users of a host have spent; asked before and after a moment's rows were added.
 
-    def __init__(self, host: Host, upstream: Upstream) -> None:
-        self._host, self._upstream = host, upstream
+    `judged` counts how often.
+    """
+
+    def __init__(self, host: Host, upstream: Upstream, judged: Counter[str]) -> None:
+        self._host, self._upstream, self._judged = host, upstream, judged
         self._rows: dict[str, tuple[tuple[str, ...], int, float]] = {}
         self._sums: Counter[tuple[str, int]] = Counter()
         self._since = 0.0
@@ -140,7 +144,8 @@ class Spending:
 
     def before(self, now: float, exchanges: Iterable[Exchange], answers: Sequence[Shown]) -> Iterator[str]:
         """What does not hold by what was spent before the moment: requests, and what had to be said."""
-        if self.has_limits and self._is_sure(now) and self._is_same_day(now):
+        exchanges = [*exchanges]
+        if self.has_limits and self._is_one_day(exchanges, now):
             yield from self._of_requests(exchanges)
             for shown in answers:
                 for limit in self.limits_of(shown.call.user_id):
@@ -150,8 +155,12 @@ class Spending:
                 if shown.ended == "whole" and not shown.messages[-1].startswith("/"):
                     yield from self._of_silence(shown, now)
 
-    def _is_same_day(self, now: float) -> bool:
-        return self._bounds("day", self._since) == self._bounds("day", now)
+    def _is_one_day(self, exchanges: Iterable[Exchange], now: float) -> bool:
+        """Whether the moment began on the day on which it ends."""
+        sent = [each.record.received_at for each in exchanges if each.record]
+        begin = min((seconds for seconds in sent if seconds >= self._since), default=now)
+        is_sure = self._is_sure(begin) and self._is_sure(now)
+        return is_sure and self._bounds("day", begin) == self._bounds("day", now)
 
     def _of_requests(self, exchanges: Iterable[Exchange]) -> Iterator[str]:
         """No request begins once a limit is reached by those that began before it."""
@@ -166,6 +175,7 @@ class Spending:
             if seconds < self._since:
                 continue
             for limit in self.limits_of(exchange.call.user_id):
+                self._judged["limit"] += 1
                 spent = self.spent(limit, seconds) + known[limit.account]
                 if spent > limit.dollars + MOST_ROUNDING:
                     yield f"limit: {exchange.call} is sent, and ${spent:.4f} of {limit} were spent"
@@ -201,8 +211,7 @@ class Spending:
         self, now: float, exchanges: Sequence[Exchange], answers: Sequence[Shown], last_kill: float
     ) -> Iterator[str]:
         """What does not hold by what was spent after the moment: what was said of limits."""
-        is_sure = self._is_sure(now) and self._is_same_day(now)
-        for shown in answers if is_sure else ():
+        for shown in answers if self._is_one_day(exchanges, now) else ():
             limits = {str(limit): limit for limit in self.limits_of(shown.call.user_id)}
             unsure = any(map(_is_unsure, exchanges))
             for line in (shown.error, *shown.lines):
@@ -217,6 +226,7 @@ class Spending:
         self, shown: Shown, limit: Limit | None, said: tuple[str, str, str], now: float, *, unsure: bool
     ) -> Iterator[str]:
         name, how, until = said
+        self._judged["limit"] += 1
         if limit is None:
             yield f"limit: {shown.call} is told of {name!r}, which is none of its user's"
             return

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .faults import Faults
 
 Hook = Callable[[str, Any, str], Awaitable[None]]
-MIRRORED = ("audit", "artifact", "hold", "ledger", "usage")
+MIRRORED = ("audit", "artifact", "hold", "ledger", "prompt", "summary", "usage")
 """The tables that the laws read."""
 
 

@@ -38,6 +38,8 @@ SETTINGS: tuple[Json, ...] = (
     {"PERSIST_REASONING_TOKENS": "disabled"},
     {"TOOL_OUTPUT_RETENTION_TURNS": 2},
     {"PERSIST_TOOL_RESULTS": False},
+    {"TOOL_EXECUTION": "pipe"},
+    {"TOOL_EXECUTION": "pipe", "TOOL_OUTPUT_RETENTION_TURNS": 2},
     {"CACHE_TTL": "1h"},
     {"RECALL": False},
     {"SUMMARY_TURN_TRIGGER": 6},

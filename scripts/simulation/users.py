@@ -39,9 +39,9 @@ MODELS = (
 )
 CODE = re.compile(r"The code of (keeper\d+) is (\d+)\.")
 """What each message says that no other does."""
-SILENT = frozenset({"delete", "prompt", "valves", "rewrite"})
+SILENT = frozenset({"delete", "depart", "prompt", "valves", "rewrite"})
 """Acts in which nothing is asked."""
-WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "valves"})
+WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "depart", "valves"})
 """Acts that are in no chat, or find theirs themselves."""
 COMMANDS = (
     "/context",
@@ -70,6 +70,7 @@ ACTS = {
     "go_on": 1,
     "rewrite": 1,
     "delete": 1,
+    "depart": 0.2,
     "prompt": 0.5,
     "valves": 0.5,
     "leave": 1,
@@ -350,7 +351,12 @@ class Acts:
         """Delete a chat."""
         chats = self.host.chats_of(self.user.id)
         if len(chats) > 3:
-            del self.host.chats[chats[self.step["number"] % len(chats)].id]
+            self.host.delete_chat(chats[self.step["number"] % len(chats)].id)
+
+    async def depart(self) -> None:
+        """Have the user deleted, unless it is the administrator."""
+        if not self.user.is_admin:
+            self.world.replace_user(self.step)
 
     async def prompt(self) -> None:
         """Change a chat's system prompt."""

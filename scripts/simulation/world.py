@@ -112,6 +112,8 @@ class World:
         self.host.users = {
             f"user-{at}": host.User(f"user-{at}", is_admin=at == 0) for at in range(story["users"])
         }
+        self.names = [*self.host.users]
+        """Who takes the steps of each of the story's users."""
         self.host.groups = {GROUP: frozenset(f"user-{at}" for at in range(1, story["users"], 2))}
         self.faults = Faults(self.clock.true, lambda line: self.log("fault", line), CALL.get)
         self.travel = Random(f"travel {story['seed']}")  # noqa: S311 - no secret
@@ -152,6 +154,7 @@ class World:
             chat_pauses=self.host.pauses,
             people=self.host.people,
             groups=self.host.groups_of,
+            middleware=host.Middleware,
             stored_valves=self.host.stored_valves,
         )
         worker.apps.append(App(resources, transport=worker.transport, clock=self.clock.now))
@@ -173,7 +176,14 @@ class World:
 
     def user(self, step: Json) -> host.User:
         """Whose a step is."""
-        return self.host.users[f"user-{step['user'] % len(self.host.users)}"]
+        return self.host.users[self.names[step["user"] % len(self.names)]]
+
+    def replace_user(self, step: Json) -> None:
+        """Delete whose a step is; another one comes in their place."""
+        at = step["user"] % len(self.names)
+        self.host.delete_user(self.names[at])
+        self.names[at] = f"user-{at}.{self.host.number()}"
+        self.host.users[self.names[at]] = host.User(self.names[at])
 
     def log(self, *parts: Any) -> None:
         """Note an event."""
@@ -362,7 +372,12 @@ async def _run(story: Json, **options: Any) -> Ran:
             broken = error
         finally:
             await world.aclose()
-    counts = {**world.counts, "kills": len(world.kills), "days": int(world.loop.time() / 86_400)}
+    counts = {
+        **world.counts,
+        **world.host.tools_run,
+        "kills": len(world.kills),
+        "days": int(world.loop.time() / 86_400),
+    }
     struck, judged = dict(world.faults.struck), dict(world.laws.judged)
     seconds = process_time() - begun
     return Ran(world.digest.hexdigest(), counts, struck, judged, broken, tuple(world.lines), seconds)

@@ -11,7 +11,7 @@ import pytest
 
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.simulation.faults import Strike
-from scripts.simulation.host import Shown
+from scripts.simulation.host import Deleted, Shown
 from scripts.simulation.laws import Laws, broken_at
 from scripts.simulation.services import Call, Exchange
 from scripts.standin.state import RecordedRequest
@@ -31,7 +31,9 @@ BUSY = notice("limit_in_use")
 TABLES = """
     CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
         purpose, created, rejected DEFAULT 0, steps DEFAULT '[]');
-    CREATE TABLE openrouter_pipe_artifact (id, user_id);
+    CREATE TABLE openrouter_pipe_artifact (id, user_id, chat_id DEFAULT 'chat-1');
+    CREATE TABLE openrouter_pipe_summary (user_id, chat_id);
+    CREATE TABLE openrouter_pipe_prompt (user_id, chat_id);
     CREATE TABLE openrouter_pipe_hold (id, until, estimate DEFAULT '{"user_id": "ada", "chat_id": "chat-1"}');
     CREATE TABLE openrouter_pipe_ledger (user_id, chat_id, cost, provider_cost);
     CREATE TABLE openrouter_pipe_usage (account, cost, provider_cost);
@@ -58,12 +60,17 @@ class World:
         users = {name: SimpleNamespace(valves={}, is_admin=False) for name in ("ada", "eve")}
         groups = {"Keepers": frozenset({"ada"})}
         self.host: Any = SimpleNamespace(
-            valves={}, users=users, groups=groups, answers=list[Shown](), has_changed=False
+            valves={},
+            users=users,
+            groups=groups,
+            answers=list[Shown](),
+            deleted=list[Deleted](),
+            has_changed=False,
         )
         self.asked_before = 0
         self.rows = sqlite3.connect(":memory:")
         self.rows.executescript(TABLES)
-        self.rows.execute(f"INSERT INTO openrouter_pipe_artifact VALUES ('{ULID}', 'ada')")
+        self.rows.execute(f"INSERT INTO openrouter_pipe_artifact (id, user_id) VALUES ('{ULID}', 'ada')")
         self.laws = Laws(self)
         self.asked([QUESTION])
 
@@ -211,6 +218,20 @@ def also(*changes: Callable[[World], Any]) -> Callable[[World], None]:
     def change(world: World) -> None:
         for each in changes:
             each(world)
+
+    return change
+
+
+def deleted(column: str, *, days: float = 4.0) -> Callable[[World], None]:
+    """A user or a chat is no more, whose rows are there; somebody is answered, and once more after some hours."""
+
+    def change(world: World) -> None:
+        name = "gone" if column == "user_id" else "chat-0"
+        world.host.deleted.append(Deleted(column, name, NOW - days * 86_400))
+        world.rows.execute(f"INSERT INTO openrouter_pipe_summary ({column}) VALUES ('{name}')")
+        assert world.laws.check() == []
+        world.clock.true = lambda: NOW + 3 * 3_600
+        world.asked([QUESTION])
 
     return change
 
@@ -427,6 +448,13 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "a hold": (sql(f"INSERT INTO openrouter_pipe_hold (id, until) VALUES ('row-9', {NOW + 60})"), "hold"),
     "files in memory": (of_worker(held_bytes=1), "memory"),
     "too many of them": (of_worker(used_bytes=11), "memory"),
+    "rows of a user who was deleted": (deleted("user_id"), "gone"),
+    "rows of a chat that was deleted": (deleted("chat_id"), "gone"),
+    "rows of one that was not long ago": (deleted("chat_id", days=2.0), ""),
+    "rows that a database has kept from being swept": (
+        also(deleted("user_id"), struck("database", "w1")),
+        "",
+    ),
     "tasks": (of_worker(tasks=99), "memory"),
     "a worker in order": (of_worker(), ""),
     "a word that is not found": (lambda world: world.show(expects="lantern"), "recall"),
@@ -474,3 +502,10 @@ def test_marks_of_the_cache_are_no_part_of_a_prefix() -> None:
     assert broken_at(before, {**now, "tools": []}) == "tools"
     assert broken_at(before, {**now, "instructions": "Be kind."}) == "instructions"
     assert broken_at(before, {**now, "input": [*ANSWERED[:1]]}) == "input[1] (assistant)"
+
+
+def test_a_chat_that_is_not_saved_leaves_nothing() -> None:
+    """No row has its name, which is looked for at the end."""
+    world = World()
+    world.rows.execute("INSERT INTO openrouter_pipe_summary VALUES ('ada', 'temporary:chat-2')")
+    assert "gone" in [line.partition(":")[0] for line in world.laws.settle()]
