@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from scripts.faults.upstream import TAG, digest
@@ -133,9 +134,12 @@ def _foreign(request: Json, asked: Mapping[int, Asked]) -> list[str]:
 def _misplaced(
     answers: Mapping[int, list[Json]], asked: Mapping[int, Asked], stored: Sequence[Stored]
 ) -> list[str]:
-    """What is lost, doubled or exchanged of a chat in the requests for its answers."""
-    whole = {
-        digest(request["written"])
+    """What is lost, doubled or exchanged of a chat in the requests for its answers.
+
+    Of a chat that is not sent whole, the last answer is; a question may be sent while the answer before still comes.
+    """
+    ended = {
+        digest(request["written"]): request["ended"]
         for found in answers.values()
         for request in found
         if request["is_whole"] and request["written"]
@@ -145,14 +149,17 @@ def _misplaced(
     for number, found in answers.items():
         for request in found:
             numbers = [value for kind, value in request["items"] if kind == "question"]
-            path = asked[number].path
-            kept = [each for each in path if each in numbers] if asked[number].model in NARROW else [*path]
+            path, is_narrow = asked[number].path, asked[number].model in NARROW
+            kept = [each for each in path if each in numbers] if is_narrow else [*path]
             if numbers != kept:
                 wrong.append(f"question {number} was sent as {numbers}, and is {kept}")
                 continue
             for earlier, answer in _replayed(request["items"]).items():
                 expected = before.get(earlier)
-                if expected in whole and answer != [expected] and earlier != kept[0]:
+                is_due = request["began"] > ended.get(expected or "", inf) and not (
+                    is_narrow and earlier != number
+                )
+                if is_due and answer != [expected] and earlier != kept[0]:
                     wrong.append(f"question {number} was sent with other answers before {earlier}")
     return wrong
 

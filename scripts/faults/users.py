@@ -288,6 +288,7 @@ class User:
             if done:
                 asked.heard = done[0]
                 return
+        asked.acts.add("leave")
         raise TimeoutError
 
 

@@ -35,20 +35,21 @@ REPLAYED = [("question", 1), ("answer", digest(FIRST)), ("question", 2)]
 
 
 def request(items: list[Any], written: str, **fields: Any) -> Json:
-    """A line of the stand-in's log."""
+    """A line of the stand-in's log; a question comes after the answer before it."""
+    tags = [value for kind, value in items if kind == "question"]
     return {
         "path": "/responses",
         "kind": "answer",
         "user": "a",
-        "tags": [value for kind, value in items if kind == "question"],
+        "tags": tags,
         "items": items,
         "written": written,
         "is_whole": True,
         "status": 200,
         "error": "",
         "warnings": [],
-        "began": 100.0,
-        "ended": 101.0,
+        "began": 100.0 + 2 * len(tags),
+        "ended": 101.0 + 2 * len(tags),
         **fields,
     }
 
@@ -115,6 +116,7 @@ TASK = request([("question", 1)], "A title", kind="task")
             },
             "",
         ),
+        ({"log": [LOG[0], request([REPLAYED[0], REPLAYED[2]], SECOND, began=102.5)]}, ""),
         ({"log": [LOG[0], request(REPLAYED, SECOND, tags=[1, 2, 3])]}, "a request has words of several"),
         ({"log": [LOG[0], request(REPLAYED, SECOND, user="c")]}, "ada is named ['a', 'c']"),
         ({"log": [*LOG, request([("question", 3)], FIRST)]}, "a names several users"),
@@ -161,17 +163,30 @@ def test_what_is_stored_without_an_answer_is_ours(text: str, count: int) -> None
     )
 
 
-def test_only_in_a_narrow_window_a_chats_beginning_is_left_out() -> None:
-    """What is sent stands in its order there, too."""
+CUT, THIRD = ("answer", digest("You said [...]")), ("question", 3)
+ANSWERED = ("answer", digest(SECOND))
+
+
+@pytest.mark.parametrize(
+    ("items", "count"),
+    [
+        ([*REPLAYED, ANSWERED, THIRD], 0),
+        ([REPLAYED[2], ANSWERED, THIRD], 0),
+        ([REPLAYED[0], CUT, REPLAYED[2], ANSWERED, THIRD], 0),
+        ([*REPLAYED, CUT, THIRD], 1),
+        ([*REPLAYED[2:], *REPLAYED, ANSWERED, THIRD], 1),
+    ],
+)
+def test_only_in_a_narrow_window_a_chats_beginning_is_cut(items: list[Any], count: int) -> None:
+    """What is sent stands in its order there, too, and the last answer is whole."""
     asked = {
-        1: Asked(1, "ada", (1,), "mistralai/mistral-small-8k"),
-        2: Asked(2, "ada", (1, 2), "mistralai/mistral-small-8k"),
+        number: Asked(number, "ada", tuple(range(1, number + 1)), "mistralai/mistral-small-8k")
+        for number in (1, 2, 3)
     }
-    kept = [Stored(1, FIRST), Stored(2, SECOND, FIRST)]
-    for items, count in (([("question", 2)], 0), ([*REPLAYED[2:], *REPLAYED], 1)):
-        report = Report()
-        compare_chats(asked, kept, [LOG[0], request(items, SECOND)], [], report)
-        assert len(report.violations) == count
+    kept = [Stored(1, FIRST), Stored(2, SECOND, FIRST), Stored(3, "Three.", SECOND)]
+    report = Report()
+    compare_chats(asked, kept, [*LOG, request(items, "Three.")], [], report)
+    assert len(report.violations) == count
 
 
 def test_a_request_is_told_by_its_tags_questions_and_answers() -> None:
