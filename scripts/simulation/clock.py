@@ -32,6 +32,8 @@ TICK_NANOSECONDS = 1_000
 """Between two looks at the clock in nanoseconds: ids are of that time, and no two are made at once."""
 
 
+RESOLUTION_SECONDS = 1e-6
+"""Timers that are no further apart are due together."""
 PATIENCE_SECONDS = 1.0
 """How long a server outside may take before time goes on."""
 
@@ -67,6 +69,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._turns = 0
         self._due: defaultdict[int, list[Callable[[], None]]] = defaultdict(list)
         super().__init__(self._skipping)
+        # after half a year a float's steps are longer than the nanosecond by which a timer may be early
+        self._clock_resolution = RESOLUTION_SECONDS
 
     def time(self) -> float:
         """Its time in seconds, which stands still while anything runs."""

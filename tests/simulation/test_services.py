@@ -67,6 +67,18 @@ def within(work: Callable[[Small], Awaitable[Any]]) -> Any:
         return runner.run(run())
 
 
+def test_time_passes_after_years() -> None:
+    """A timer is not missed by what the steps of a large number leave over."""
+    loop = VirtualLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        for number in range(8):
+            runner.run(asyncio.sleep(2.0**23 * (number + 1)))
+            loop.after_turns(1_000, loop.stop)
+            for seconds in (0.1, 1 / 3, 1e-7):
+                runner.run(asyncio.sleep(seconds))
+            loop.forget_calls()
+
+
 def test_an_answer_comes_and_is_billed_once() -> None:
     """It is of the call in whose context it was asked for."""
 
