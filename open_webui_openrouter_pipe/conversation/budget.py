@@ -35,6 +35,8 @@ RATIO_RANGE = (0.4, 2.5)
 UPPER_DEVIATIONS = 3.0
 MIN_MARGIN = 0.03
 """Within which the ratio of a growing chat moves from one bill to the next, however exact they were before."""
+MAX_UPPER_RATIO = 4.0
+"""Smaller chats need no calibration, as far apart as a model's first bills may be."""
 MIN_BILLS_BELOW_ONE = 6
 """From so many bills on, a ratio below one is believed: by then 95 % of the errors are under 5 %."""
 
@@ -60,7 +62,8 @@ class Calibration:
         """What a large request will hardly exceed, as a share of its counted text; 1 as long as nothing is sure."""
         if not self.bills:
             return 1.0
-        upper = min(RATIO_RANGE[1], self.ratio + max(UPPER_DEVIATIONS * self.deviation, MIN_MARGIN))
+        upper = self.ratio + max(UPPER_DEVIATIONS * self.deviation, MIN_MARGIN)
+        upper = min(upper, MAX_UPPER_RATIO)
         return upper if self.bills >= MIN_BILLS_BELOW_ONE else max(1.0, upper)
 
     def upper_tokens(self, counts: TokenCounts) -> int:
@@ -68,10 +71,10 @@ class Calibration:
         return math.ceil(self.constant_tokens + counts.text * self.upper_ratio) + counts.media + counts.sealed
 
     def is_beyond(self, other: Calibration) -> bool:
-        """Whether it differs from another by more than the overhead reserve makes up for."""
-        constant_tokens = abs(self.constant_tokens - other.constant_tokens)
-        ratio = abs(self.upper_ratio - other.upper_ratio)
-        return constant_tokens > MIN_OVERHEAD_TOKENS or ratio > OVERHEAD_SHARE
+        """Whether it limits requests more than another, or less by as much as the overhead reserve."""
+        less_tokens = other.constant_tokens - self.constant_tokens
+        less_ratio = other.upper_ratio - self.upper_ratio
+        return not (0 <= less_tokens <= MIN_OVERHEAD_TOKENS and 0 <= less_ratio <= OVERHEAD_SHARE)
 
     def observed(self, counts: TokenCounts, billed_tokens: int) -> Calibration:
         """Return what is known after a request with these counts was billed; itself when the bill says nothing."""
@@ -120,7 +123,7 @@ class Calibration:
         return read if is_sound and low <= read.ratio <= high else cls()
 
 
-MOST_TAUGHT = Calibration(MAX_CONSTANT_TOKENS, RATIO_RANGE[1], bills=1)
+MOST_TAUGHT = Calibration(MAX_CONSTANT_TOKENS, MAX_UPPER_RATIO, bills=1)
 """What limits a request most."""
 
 UNKNOWN_WINDOW_TOKENS = 1_000_000_000

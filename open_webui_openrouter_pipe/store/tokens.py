@@ -85,16 +85,18 @@ def _at_most_estimated(encode: Encode, text: str) -> Sequence[int]:
 class StoredCalibrations(BatchWriter[str]):
     """What each worker has learned, in its memory; and what is stored, by which all workers limit requests.
 
-    What is stored changes by steps, not by each bill: every change may cut chats anew. A worker that finds another's
-    change goes on from that.
+    That moves at once to a lower limit, but back by steps alone: every change may cut chats anew. A worker that finds
+    another's change goes on from that.
     """
+
+    gathering_seconds = 0.0
 
     def __init__(self, database: Database) -> None:
         super().__init__("calibration of counts", self._save)
         self._database = database
         self._table = database.tables.calibration
         self._stored: dict[str, tuple[Calibration, int]] = {}
-        """By model, with the time of the change."""
+        """By model, with the time of the row; the own change before it is written, too."""
         self._learned: dict[str, Calibration] = {}
 
     async def find(self, model_id: str) -> Calibration:
@@ -104,7 +106,7 @@ class StoredCalibrations(BatchWriter[str]):
         return self._learned.get(model_id, Calibration())
 
     async def stored(self, model_id: str) -> Calibration:
-        """Ask the database what is stored; while it is unavailable, that is what was found last."""
+        """Ask the database what is stored; while it is unavailable, that is what was last."""
         columns = self._table.c
         query = sa.select(columns.state, columns.updated).where(columns.model == model_id)
         try:
@@ -114,27 +116,27 @@ class StoredCalibrations(BatchWriter[str]):
             # What little is learned meanwhile must not replace what is stored: the model stays unknown.
             _log.warning("the calibration of %s could not be read: %s", model_id, error)
             return self._stored.get(model_id, _UNTAUGHT)[0]
-        if found != self._stored.get(model_id):
+        if model_id not in self._stored or found[1] != self._stored[model_id][1]:
             self._stored[model_id], self._learned[model_id] = found, found[0]
-        return found[0]
+        return self._stored[model_id][0]
 
     def learn(self, model_id: str, counts: TokenCounts, billed_tokens: int) -> None:
         """Learn from what was billed for a request with these counts; before `find` has succeeded, nothing."""
         if (before := self._learned.get(model_id)) is None:
             return
         after = self._learned[model_id] = before.observed(counts, billed_tokens)
-        if after.is_beyond(self._stored[model_id][0]):
+        stored, version = self._stored[model_id]
+        if after.is_beyond(stored):
+            self._stored[model_id] = after, version
             self.write(model_id)
 
     async def _save(self, model_ids: Sequence[str]) -> None:
         for model_id in sorted({*model_ids}):
-            (before, version), after = self._stored[model_id], self._learned[model_id]
-            if not after.is_beyond(before):
-                continue
+            after, version = self._stored[model_id]
             now = max(epoch_seconds(), version + 1)
             upsert = self._database.upsert(self._table, where=self._table.c.updated == version)
             values = {"model": model_id, "state": after.as_json(), "updated": now}
             if await self._database.change(upsert.values(values)):
-                self._stored[model_id] = after, now
+                self._stored[model_id] = self._stored[model_id][0], now
             else:  # another worker came first
                 await self.stored(model_id)

@@ -119,7 +119,7 @@ async def test_a_window_that_a_refusal_has_named_holds_for_its_user_alone(
 
 
 async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: StandIn) -> None:
-    """Its reasoning is one statement in one transaction, and nothing is read for it; its bill moves no calibration."""
+    """Its reasoning is one statement in one transaction, and nothing is read for it."""
     statements: list[str] = []
     async with app_on(tmp_path) as app:
         new_chat = NewChat(app, standin)
@@ -133,7 +133,7 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
         answer = await new_chat().ask("two")
     tables = [each.split("openrouter_pipe_")[1].split()[0] for each in statements]
     assert (len(answer.marked), tables.count("artifact")) == (1, 1)
-    assert {*tables} == {"artifact", "audit", "ledger", "usage"}
+    assert {*tables} == {"artifact", "audit", "calibration", "ledger", "usage"}
 
 
 async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: StandIn) -> None:
