@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scripts.mutation.mutants import Mutant
 
 MAX_TESTS = 500
-MAX_SECONDS = 12.0
+MAX_SECONDS = 6.0
 """Of one mutant's tests in one group of folders, by the processor time that they took before."""
 
 

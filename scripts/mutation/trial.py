@@ -85,7 +85,7 @@ class Trials:
         self._items: dict[str, pytest.Item] = {}
         self._pieces: dict[str, Piece] = {}
         self._with_host: list[str] = []
-        self._sound: set[str] = set()
+        self._sound: set[tuple[str, bool]] = set()
         self._failed: set[str] = set()
         self._scratch = root / ".trial"
 
@@ -226,10 +226,14 @@ class Trials:
         left = [test for test in tests if test in self._items]
         while left:
             failed = self._failing(mutant, functions, left, at_import=at_import)
-            if not failed or failed in self._sound:
+            if not failed or (failed, at_import) in self._sound:
                 return failed
-            if self._forked(partial(self._run, [failed]), 2 * _MAP_SECONDS)[0] == _PASSED:
-                self._sound.add(failed)
+            if at_import:
+                passes = not self._failing_anew([failed])
+            else:
+                passes = self._forked(partial(self._run, [failed]), 2 * _MAP_SECONDS)[0] == _PASSED
+            if passes:
+                self._sound.add((failed, at_import))
                 return failed
             left.remove(failed)
         return ""
@@ -251,10 +255,17 @@ class Trials:
             return self._failing_anew(tests)
 
     def _failing_anew(self, tests: Sequence[str]) -> str:
-        """The test that fails in a pytest of its own; empty if none does."""
-        self._scratch.with_suffix(".tests").write_text("\0".join(tests), "utf-8")
-        command = [sys.executable, "-m", "scripts.mutation.trial", "--tests"]
-        status, _ = self._forked(lambda: os.execv(command[0], command), 2 * self._limit(tests))  # noqa: S606 - no shell
+        """The test that fails in a pytest of its own, which imports the package and the tests; empty if none does."""
+
+        def run() -> int:
+            sys.meta_path.remove(self._finder)
+            for name, module in [*sys.modules.items()]:
+                if (getattr(module, "__file__", None) or "").startswith(f"{self._root}/"):
+                    del sys.modules[name]
+            files = sorted({file_of(test) for test in tests})
+            return int(pytest.main([*_ARGUMENTS, "-x", *files], [Chosen([*tests], self._scratch)]))
+
+        status, _ = self._forked(run, 2 * self._limit(tests))
         survived = status in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
         return "" if survived else self._scratch.read_text("utf-8") or tests[0]
 
@@ -362,13 +373,8 @@ def _wanted_seconds(group: int) -> float:
 
 
 def main(arguments: list[str]) -> int:
-    """Do the job of a file in the tree that stands here, or run the tests that the file beside it names."""
+    """Do the job of a file in the tree that stands here."""
     root = Path.cwd()
-    scratch = root / ".trial"
-    if arguments == ["--tests"]:
-        tests = scratch.with_suffix(".tests").read_text("utf-8").split("\0")
-        files = sorted({file_of(test) for test in tests})
-        return int(pytest.main([*_ARGUMENTS, "-x", *files], [Chosen(tests, scratch)]))
     job = Job.read(Path(arguments[0]))
     finder = Finder(job.package)
     sys.meta_path.insert(0, finder)

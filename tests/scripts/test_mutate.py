@@ -68,7 +68,7 @@ def test_changed_lines_are_read_from_a_diff() -> None:
 def test_a_mutant_is_tried_with_the_tests_that_reach_it() -> None:
     """Those named after its module first, then the fastest; what an import runs, by those that use its name."""
     limit, less = mutants("p/a.py", "LIMIT = 3\ndef f(x):\n    return x < LIMIT\n")[1:3]
-    seconds = {"t/u.py::slow": 2.0, "t/u.py::fast": 1.0, "t/test_a.py::other": 3.0, "t/u.py::long": 9.0}
+    seconds = {"t/u.py::slow": 2.0, "t/u.py::fast": 1.0, "t/test_a.py::other": 3.0, "t/u.py::long": 4.0}
     suites = {"p/a.py:f#0": [*seconds], "p/a.py:g#0": ["t/u.py::fast"]}
     piece = Piece("", {"p/a.py": "same"}, seconds, suites)
     used = {"LIMIT": {"p/a.py:f#0"}}
