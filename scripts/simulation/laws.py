@@ -1,6 +1,7 @@
 """What must hold in a world after each of its moments, by what was sent, shown and stored.
 
-Nothing here asks the code that is judged, but for what a worker counts of its memory, and the steps in a plan's row.
+Nothing here asks the code that is judged, but for the steps in a plan's row, and what a worker counts of its memory,
+which is measured now and then.
 Requests are those that the stand-in has recorded, rows are read by SQL, and each message of a user has a word by which
 it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anything, and nothing waits to be written.
 
@@ -18,7 +19,7 @@ it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anythi
     limit       nothing is sent at a spending limit, and what is said of one is so
     sum         the sums of chats and accounts are those of the rows, at the end
     hold        nothing is held when nothing runs
-    memory      what a worker counts of its memory is within its bounds
+    memory      what a worker counts of its memory is within its bounds, and no less than it holds
     recall      what a question asks for by its word is in its request
 """
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,7 +38,7 @@ from scripts.simulation.host import Deleted, words_of
 from scripts.simulation.spending import REFUSED, Spending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from open_webui_openrouter_pipe.app import App
     from scripts.simulation.clock import Clock
@@ -103,6 +105,10 @@ SWEEP_FAULTS = frozenset({"database", "database_away", "kill", "skew"})
 OWNED = ("artifact", "summary", "prompt", "audit", "ledger")
 """The tables whose rows go with their user or chat."""
 ROWS_OF = "SELECT count(*) FROM openrouter_pipe_{} WHERE"
+MEASURED_CHECKS = 25
+"""Once in so many checks memory is measured."""
+MEASURED_SHARE, UNCOUNTED_BYTES = 1.5, 500_000
+"""Of what is counted: objects are larger than their contents; and what small things take that are not counted."""
 GUESS_SECONDS = 3_600
 """For so long a row that is an estimate may become a bill."""
 MOST_NEW = 300
@@ -551,8 +557,31 @@ class Laws:
                 yield f"memory: {name} has {len(worker.own.tasks)} tasks"
             for owner in (worker, worker.memory, worker.planner.caches, worker.spending):
                 for key, cache in _caches(owner):
-                    if cache.size > 2 * cache._half:  # noqa: SLF001 - its own bound
-                        yield f"memory: {key} of {name} has {cache.size}"
+                    if wrong := _miscounted(cache):
+                        yield f"memory: {key} of {name} {wrong}"
+            if self.judged["memory"] % MEASURED_CHECKS == 1:
+                measured = held_bytes([vars(cache) for cache, _ in budget._caches])  # noqa: SLF001 - its own
+                if measured > MEASURED_SHARE * budget.used_bytes + UNCOUNTED_BYTES:
+                    yield f"memory: {name} counts {budget.used_bytes} bytes, and holds {measured}"
+
+
+def held_bytes(values: Iterable[Any]) -> int:
+    """What values take with all that they are made of, each object once."""
+    seen, left, size = set[int](), [*values], 0
+    while left:
+        value = left.pop()
+        if id(value) in seen or callable(value):
+            continue
+        seen.add(id(value))
+        size += sys.getsizeof(value)
+        if isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            left += value
+        else:
+            left += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
+            left += getattr(value, "__dict__", {}).values()
+    return size
 
 
 def _owner(call: Call) -> tuple[str, str]:
@@ -639,6 +668,15 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _marked(text: str) -> set[str]:
     return {ulid for found in MARKER.findall(text) for ulid in found if ulid}
+
+
+def _miscounted(cache: ContentCache[Any]) -> str:
+    """What is wrong with what a cache has, "" for nothing; by its own bound, and a look into it."""
+    if cache.size > 2 * cache._half:  # noqa: SLF001
+        return f"has {cache.size}"
+    held = len({*cache._young, *cache._old})  # noqa: SLF001
+    is_wrong = cache._size_of is None and cache.size < held  # noqa: SLF001
+    return f"counts {cache.size} values, and holds {held}" if is_wrong else ""
 
 
 def _caches(owner: object) -> Iterator[tuple[str, ContentCache[Any]]]:

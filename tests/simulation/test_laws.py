@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.simulation.faults import Strike
 from scripts.simulation.host import Deleted, Shown
@@ -206,12 +207,24 @@ def of_worker(**sizes: Any) -> Callable[[World], None]:
     """A worker that counts so much."""
     budget = {"held_bytes": 0, "used_bytes": 0, "limit_bytes": 10} | sizes
     tasks = range(budget.pop("tasks", 0))
+    budget["_caches"] = [(SimpleNamespace(kept="x" * budget.pop("really", 0)), 1)]
     files = SimpleNamespace(budget=SimpleNamespace(**budget))
     empty = SimpleNamespace(caches=SimpleNamespace())
     worker = SimpleNamespace(
-        encoded_files=files, own=SimpleNamespace(tasks=tasks), memory=empty, planner=empty, spending=empty
+        encoded_files=files,
+        own=SimpleNamespace(tasks=tasks),
+        memory=SimpleNamespace(),
+        planner=empty,
+        spending=empty,
     )
     return lambda world: world.apps.update(w0=SimpleNamespace(worker=worker))
+
+
+def uncounted() -> ContentCache[int]:
+    """A cache of one value that it does not count."""
+    cache = ContentCache[int]()
+    cache._young[b"key"] = 1
+    return cache
 
 
 def also(*changes: Callable[[World], Any]) -> Callable[[World], None]:
@@ -455,6 +468,11 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         also(deleted("user_id"), struck("database", "w1")),
         "",
     ),
+    "a cache that counts less than it holds": (
+        also(of_worker(), lambda world: setattr(world.apps["w0"].worker.memory, "sent", uncounted())),
+        "memory",
+    ),
+    "more than is counted": (of_worker(used_bytes=9, really=10**6), "memory"),
     "tasks": (of_worker(tasks=99), "memory"),
     "a worker in order": (of_worker(), ""),
     "a word that is not found": (lambda world: world.show(expects="lantern"), "recall"),
