@@ -41,6 +41,10 @@ MAX_ROUNDS = 8
 MARKED = re.compile(rf"^\[{ULID}\]: #$", re.MULTILINE)
 """A marker in a text."""
 ZONE = "Europe/Berlin"
+CHANNEL = "channel:"
+"""How the id of a channel begins, where a chat's is expected."""
+MOST_POSTS = 12
+"""Of a thread, before the next one is begun."""
 TOOL_SECONDS = 0.3
 """What a tool takes where the pipe runs it."""
 
@@ -181,6 +185,8 @@ class Host:
         self.groups: dict[str, frozenset[str]] = {}
         """The users of each, by its name."""
         self.chats: dict[str, Chat] = {}
+        self.thread: list[str] = []
+        """What all have written in the channel, with their names."""
         self.deleted: list[Deleted] = []
         """Users and chats whose rows were not looked for yet."""
         self.files: dict[str, tuple[str, FileContent]] = {}
@@ -255,6 +261,24 @@ class Host:
         self.log("answer", request.chat.id, turn.answer.id, ended, output, turn.lines, turn.error)
         asked = turn.appended, request.expects, before, process.name
         self.answers.append(Shown(turn.call, said, output, lines, turn.error, ended, *asked))
+
+    async def mention(
+        self, process: Process, user_id: str, model: str, text: str, tools: Sequence[str] = ()
+    ) -> None:
+        """Have a model answer that a user has mentioned in the channel (`routers/channels.py`)."""
+        if len(self.thread) >= MOST_POSTS:
+            self.thread.clear()
+        self.thread.append(f"{user_id}: {plain_text(text)}")
+        system = f"You are {model}, participating in a threaded conversation. Be concise and conversational."
+        history = "\n\n".join(self.thread)
+        system += (
+            f"Here's the thread history:\n\n\n{history}\n\n\nContinue the conversation naturally as {model}."
+        )
+        chat = Chat(f"{CHANNEL}general", user_id, system, tools)
+        question = chat.add(self.new_message("user", None, f"{user_id}: {text}"))
+        answer = chat.add(self.new_message("assistant", question.id, model=model))
+        await self.answer(process, Request(chat, question, model, tools), answer)
+        self.thread.append(f"{model}: {' '.join(words_of(answer.output))}")
 
     async def task(self, pipe: Pipe, chat: Chat, model: str, kind: str = "title_generation") -> None:
         """Ask for a title, as after a first answer."""
@@ -395,6 +419,8 @@ class _Turn:
         if self.output and self.output[-1]["type"] == "message":
             part = self.output[-1]["content"][-1]
             part["text"] = part["text"].strip()
+            if self.call.chat_id.startswith(CHANNEL) and part["text"].startswith("> "):
+                self.error = part["text"]
 
     def _body(self) -> Json:
         tools = [{"type": "function", "function": _spec(name)} for name in self.request.tools]
@@ -431,7 +457,7 @@ class _Turn:
             "user_message": {"id": question.id, "role": "user", "content": question.text},
             "base_system_prompt": self.system or None,
             "base_user_prompt": question.text,
-            "variables": {"{{CURRENT_TIMEZONE}}": ZONE},
+            "variables": {} if chat.id.startswith(CHANNEL) else {"{{CURRENT_TIMEZONE}}": ZONE},
             "model": {"id": f"{FUNCTION}.{self.request.model}"},
             "tools": {name: self._tool(name) for name in self.request.tools},
         }

@@ -11,8 +11,8 @@ it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anythi
     marker      whatever an answer that is kept shows of a stored item is stored, and is its user's
     cut         what a request lacks of its chat's words and tool results was said, and what it lacks more, again
     double      no request has a message of its chat twice
-    gone        of a user or a chat that was deleted there are no rows after three days, and of a temporary chat never
-    own         no request has a word of another user's
+    gone        of a user or a chat that was deleted no rows are left after three days, of one that is not saved never
+    own         no request has a word of another user's, but in a channel, nor a thought
     prefix      a request begins as the one before it of its chat, unless its plan has gone a step further
     thought     what a model has thought in the last answer is in the next request, where it is kept
     bill        what was billed has one row of its user and chat, of as much; it is an estimate only after a fault
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
-from scripts.simulation.host import Deleted, words_of
+from scripts.simulation.host import CHANNEL, Deleted, words_of
 from scripts.simulation.spending import REFUSED, Spending
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ TOO_LONG, COMPRESSED = "maximum context length", "context-compression removed"
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
-TEMPORARY = "temporary:"
-"""How the id of a chat begins that is not saved."""
+UNSAVED = ":"
+"""What the id of a temporary chat or a channel has."""
 MOST_TASKS = 8
 """Of a worker, when nothing runs: those that wait for the next thing to do."""
 NO_BILL: Json = {"total_cost": 0, "upstream_inference_cost": 0, "is_named": False}
@@ -236,7 +236,8 @@ class Laws:
         of_groups = () if self.world.kills else self.spending.of_groups(self.world.query)
         found += [f"sum: {each}" for each in (*report.violations, *of_groups)]
         unsaved = [
-            (table, self.world.query(f"{ROWS_OF.format(table)} chat_id LIKE '%:%'")) for table in OWNED
+            (table, self.world.query(f"{ROWS_OF.format(table)} chat_id LIKE '%{UNSAVED}%'"))
+            for table in OWNED
         ]
         return found + [
             f"gone: {rows} of chats that are not saved are in {table}"
@@ -300,7 +301,8 @@ class Laws:
         self.judged["own"] += 1
         whose = {user for user, _ in CANARY.findall(exchange.record.raw.decode("utf-8", "replace"))}
         self._users.add(call.user_id)
-        if others := sorted(whose & self._users - {call.user_id}):
+        others = sorted(whose & self._users - {call.user_id})
+        if others and not call.chat_id.startswith(CHANNEL):
             yield f"own: a request of {call.user_id} has words of {', '.join(others)}"
         items = exchange.record.body.get("input") if exchange.record.body else None
         for item in items if isinstance(items, list) else ():
@@ -367,7 +369,7 @@ class Laws:
         self.judged["marker"] += 1
         pasted = _marked(json.dumps(shown.messages))
         names = {name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)}
-        if not names or shown.call.chat_id.startswith(TEMPORARY):
+        if not names or UNSAVED in shown.call.chat_id:
             return
         owners = dict(self.world.query(NAMED, [json.dumps(sorted(names))]))
         for name in sorted(names):
@@ -586,7 +588,7 @@ def held_bytes(values: Iterable[Any]) -> int:
 
 def _owner(call: Call) -> tuple[str, str]:
     """Whose the row of a call is, and of which chat, as it is stored."""
-    return call.user_id, "" if call.chat_id.startswith(TEMPORARY) else call.chat_id
+    return call.user_id, "" if UNSAVED in call.chat_id else call.chat_id
 
 
 def _held_for(estimate: str) -> tuple[str, str]:

@@ -41,7 +41,7 @@ CODE = re.compile(r"The code of (keeper\d+) is (\d+)\.")
 """What each message says that no other does."""
 SILENT = frozenset({"delete", "depart", "prompt", "valves", "rewrite"})
 """Acts in which nothing is asked."""
-WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "depart", "valves"})
+WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "depart", "valves", "mention"})
 """Acts that are in no chat, or find theirs themselves."""
 COMMANDS = (
     "/context",
@@ -74,6 +74,7 @@ ACTS = {
     "prompt": 0.5,
     "valves": 0.5,
     "leave": 1,
+    "mention": 1.5,
     "remember": 3,
     "paste": 1,
 }
@@ -121,7 +122,7 @@ def draw(chance: Random, drawn: Drawn) -> Json:
 def _orders(chance: Random, act: str) -> str:
     """What the provider is to answer with, as directives of the stand-in."""
     said = [f"deltas={chance.choice((1, 3, 8, 20))}"]
-    if act == "tools" or (act in {"again", "edit"} and chance.random() < 0.3):
+    if act == "tools" or (act in {"again", "edit", "mention"} and chance.random() < 0.3):
         sizes = (30, 400, 3_000, 3_500, 12_000, 40_000)
         arguments = json.dumps(
             {"size": chance.choices(sizes, (4, 6, 5, 2, 3, 1))[0], "about": chance.choice(_WORDS)}
@@ -287,6 +288,12 @@ class Acts:
         text = text_of(self.world, self.step)
         is_streamed = self.step["number"] % 2 == 0
         await self.host.program(self.worker, self.user.id, self.step["model"], text, stream=is_streamed)
+
+    async def mention(self) -> None:
+        """Mention a model in the channel in which all write."""
+        tools = TOOL_NAMES if self.step["number"] % 3 == 0 else ()
+        text = text_of(self.world, self.step)
+        await self.host.mention(self.worker, self.user.id, self.step["model"], text, tools)
 
     async def leave(self) -> None:
         """A program that goes away in the middle."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -203,6 +204,17 @@ def thought(world: World) -> None:
     world.asked([QUESTION], before=({"type": "reasoning", "id": "rs_1", "summary": []},))
 
 
+def in_channel(world: World) -> None:
+    """Ada has asked in a channel, which all read, and of which nothing is kept."""
+    call = Call("ada", "channel:general", "message-1")
+    for exchange in world.upstream.exchanges:
+        exchange.call = call if exchange.call and exchange.call.user_id == "ada" else exchange.call
+    world.host.answers = [
+        replace(each, call=call) if each.call.user_id == "ada" else each for each in world.host.answers
+    ]
+    world.rows.execute("UPDATE openrouter_pipe_audit SET chat_id = '' WHERE user_id = 'ada'")
+
+
 def of_worker(**sizes: Any) -> Callable[[World], None]:
     """A worker that counts so much."""
     budget = {"held_bytes": 0, "used_bytes": 0, "limit_bytes": 10} | sizes
@@ -346,7 +358,9 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         "",
     ),
     "a word of another": (another, "own"),
+    "a word of another in a channel": (also(another, in_channel), ""),
     "a thought of another": (thought, "own"),
+    "a thought of another in a channel": (also(thought, in_channel), "own"),
     "a chat that goes on": (goes_on, ""),
     "one that goes on with its thoughts": (goes_on_without(), ""),
     "one that goes on without a thought": (goes_on_without("rs_2"), "thought"),
