@@ -28,13 +28,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from base64 import b64decode
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
-from scripts.simulation.host import CHANNEL, Deleted, words_of
+from scripts.simulation.host import CHANNEL, DOCUMENT, Deleted, words_of
 from scripts.simulation.spending import REFUSED, Spending
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ TOO_LONG, COMPRESSED = "maximum context length", "context-compression removed"
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
+TEXT_FILE = "data:text/plain;base64,"
+"""How a text begins that is a file."""
 UNSAVED = ":"
 """What the id of a temporary chat or a channel has."""
 MOST_TASKS = 8
@@ -381,11 +384,17 @@ class Laws:
         said = [*shown.lines, shown.error]
         is_told = any(text.startswith(COMMANDS_THAT_CUT) for text in shown.messages)
         is_told |= any(map(SAID_OF_CUTS.search, said)) or shown.ended != "whole"
-        strings = [*_strings(record.body)]
+        strings = [*map(_of_file, _strings(record.body))]
         self.judged["double"] += 1
         known = Counter(shown.messages)
         if doubled := [text[:40] for text in known if strings.count(text) > known[text]]:
             yield f"double: {shown.call} was sent with {doubled} more than once"
+        documents = [text for text in shown.before if text.startswith(DOCUMENT)]
+        if documents and isinstance(record.body["input"], list):
+            of_user = [each for each in record.body["input"] if each.get("role", "user") != "assistant"]
+            texts = [*map(_of_file, _strings(of_user))]  # the stand-in repeats what it was told
+            if doubled := [text[:20] for text in documents if sum(text in each for each in texts) > 1]:
+                yield f"double: {shown.call} was sent with {doubled} in its place, and in excerpts"
         lasting = "\n".join(text for text in strings if not text.startswith(QUOTED))
         missing = {text for text in shown.before if text not in lasting}
         if (new := missing - chat.lacks) and not (is_told or shown.error):
@@ -666,6 +675,11 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             yield from _strings(each)
+
+
+def _of_file(text: str) -> str:
+    """What a file has that is sent as a text, any other text as it is."""
+    return b64decode(text.removeprefix(TEXT_FILE)).decode() if text.startswith(TEXT_FILE) else text
 
 
 def _marked(text: str) -> set[str]:

@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.ports import FileContent
 from scripts.faults.audit import MARKER
 from scripts.standin.drawing import draw as draw_picture
 
-from .host import Chat, Message, Request
+from .host import DOCUMENT, Chat, Message, Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -65,6 +65,8 @@ ACTS = {
     "program": 3,
     "command": 3,
     "picture": 2,
+    "document": 2,
+    "look_up": 0.5,
     "side_by_side": 1.5,
     "fork": 1,
     "go_on": 1,
@@ -193,11 +195,14 @@ class Acts:
     def _question(self, chat: Chat, text: str, parent: str | None, files: tuple[str, ...] = ()) -> Message:
         return chat.add(self.host.new_message("user", parent, text, files=files))
 
-    async def ask(self, *, text: str = "", files: tuple[str, ...] = (), **options: Any) -> None:
+    async def ask(
+        self, *, text: str = "", files: tuple[str, ...] = (), documents: tuple[str, ...] = (), **options: Any
+    ) -> None:
         """Go on with a chat; the first answer of one gives it a title."""
         chat = self.chat
         is_new = not chat.messages
         question = self._question(chat, text or text_of(self.world, self.step), chat.leaf, files)
+        question.documents = documents
         await self._answer(chat, question, **options)
         if is_new and self.step["number"] % 3 == 0:
             await self.host.task(self.worker.pipe, chat, self.step["model"])
@@ -316,6 +321,19 @@ class Acts:
         self.host.files[file_id] = self.user.id, FileContent("picture.png", "image/png", content)
         await self.ask(files=(file_id,))
 
+    async def document(self) -> None:
+        """A message with a text document."""
+        file_id, number = f"file-{self.host.number()}", self.step["number"]
+        lines = (f"{file_id} of {self.user.id}, line {at}: a lamp." for at in range(1 + number % 200))
+        content = "\n".join([f"{DOCUMENT}{file_id}", *lines]).encode()
+        self.host.files[file_id] = self.user.id, FileContent(f"{file_id}.txt", "text/plain", content)
+        await self.ask(documents=(file_id,))
+
+    async def look_up(self) -> None:
+        """Ask in a chat that has a collection of knowledge from then on."""
+        self.chat.knowledge = "The book"
+        await self.ask()
+
     async def side_by_side(self) -> None:
         """Two models answer one question at once."""
         chat = self.chat
@@ -328,10 +346,12 @@ class Acts:
         """Copy a chat, and go on in the copy."""
         chat, copy = self.chat, self.host.new_chat(self.user.id)
         copy.system, copy.tools, copy.leaf = chat.system, chat.tools, chat.leaf
+        copy.knowledge = chat.knowledge
         for message in chat.messages.values():
             fields = (message.id, message.parent, message.role, message.text, message.model)
             output = json.loads(json.dumps(message.output))
-            copy.messages[message.id] = Message(*fields, output, message.files, message.created)
+            rest = message.files, message.created, message.documents
+            copy.messages[message.id] = Message(*fields, output, *rest)
         async with copy.lock:
             question = self._question(copy, text_of(self.world, self.step), copy.leaf)
             await self._answer(copy, question)

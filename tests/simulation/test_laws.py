@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from base64 import b64encode
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ TOLD = notice("lacking_omitted", count=2, of=9, tokens=900)
 NEAR = "Your spending limit of $0.10 a day is nearly used up, until 2 January at 01:00: long chats are shortened."
 REACHED = "Your spending limit of $0.10 a day is used up, until 2 January at 01:00. Nothing was sent."
 BUSY = notice("limit_in_use")
+DOCUMENT = "Document 1 has a line."
+FILE = f"data:text/plain;base64,{b64encode(DOCUMENT.encode()).decode()}"
 TABLES = """
     CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
         purpose, created, rejected DEFAULT 0, steps DEFAULT '[]');
@@ -162,6 +165,16 @@ def quoted(world: World) -> None:
     said = f"[Quotations from earlier turns of this conversation]\n{SECOND}"
     world.record.body["input"].append({"role": "user", "content": said})
     world.show(before=(QUESTION, SECOND))
+
+
+def with_document(*texts: str) -> Callable[[World], None]:
+    """A document is attached to the question, with which these texts are sent."""
+
+    def change(world: World) -> None:
+        world.show(before=(QUESTION, DOCUMENT))
+        world.record.body["input"] += [{"role": "user", "content": text} for text in texts]
+
+    return change
 
 
 def lacks_more(world: World) -> None:
@@ -349,6 +362,16 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that is sent twice": (
         lambda world: world.record.body["input"].append({"role": "user", "content": QUESTION}),
         "double",
+    ),
+    "a document that is sent as a file": (with_document(FILE), ""),
+    "one that is not sent": (with_document(), "cut"),
+    "one that is sent in its place, and in excerpts": (with_document(FILE, f"Sources: {DOCUMENT}"), "double"),
+    "one that an answer repeats": (
+        also(
+            with_document(FILE),
+            lambda world: world.record.body["input"].append({"role": "assistant", "content": DOCUMENT}),
+        ),
+        "",
     ),
     "one that is quoted alone": (quoted, "cut"),
     "another than was said before": (lacks_more, "cut"),
