@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from starlette.responses import StreamingResponse
 
+from open_webui_openrouter_pipe.host.call import AttachedFile
+from open_webui_openrouter_pipe.host.call import Call as HostCall
 from open_webui_openrouter_pipe.money.limits import Group, Person
 from open_webui_openrouter_pipe.ports import FileContent
 from scripts.faults.audit import ULID
@@ -30,7 +32,6 @@ from scripts.standin.plan import plain_text
 from .services import CALL, Call
 
 if TYPE_CHECKING:
-    from open_webui_openrouter_pipe.host.call import Call as HostCall
     from open_webui_openrouter_pipe.pipe import Pipe
 
 Json = dict[str, Any]
@@ -41,6 +42,12 @@ MAX_ROUNDS = 8
 MARKED = re.compile(rf"^\[{ULID}\]: #$", re.MULTILINE)
 """A marker in a text."""
 ZONE = "Europe/Berlin"
+CHANNEL = "channel:"
+"""How the id of a channel begins, where a chat's is expected."""
+MOST_POSTS = 12
+"""Of a thread, before the next one is begun."""
+DOCUMENT = "Document "
+"""How the text of each document begins."""
 TOOL_SECONDS = 0.3
 """What a tool takes where the pipe runs it."""
 
@@ -59,7 +66,7 @@ class User:
 
 @dataclass(slots=True)
 class Message:
-    """One message of a chat; `files` are the ids of the pictures that its user attached."""
+    """One message of a chat; `files` and `documents` are the ids of the pictures and texts that its user attached."""
 
     id: str
     parent: str | None
@@ -69,6 +76,7 @@ class Message:
     output: list[Json] = field(default_factory=list)
     files: tuple[str, ...] = ()
     created: float = 0.0
+    documents: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -79,6 +87,8 @@ class Chat:
     user_id: str
     system: str = ""
     tools: Sequence[str] = ()
+    knowledge: str = ""
+    """The name of a collection in which the host looks for each question."""
     messages: dict[str, Message] = field(default_factory=dict)
     leaf: str | None = None
     sent: tuple[Any, ...] = ()
@@ -181,6 +191,8 @@ class Host:
         self.groups: dict[str, frozenset[str]] = {}
         """The users of each, by its name."""
         self.chats: dict[str, Chat] = {}
+        self.thread: list[str] = []
+        """What all have written in the channel, with their names."""
         self.deleted: list[Deleted] = []
         """Users and chats whose rows were not looked for yet."""
         self.files: dict[str, tuple[str, FileContent]] = {}
@@ -256,6 +268,24 @@ class Host:
         asked = turn.appended, request.expects, before, process.name
         self.answers.append(Shown(turn.call, said, output, lines, turn.error, ended, *asked))
 
+    async def mention(
+        self, process: Process, user_id: str, model: str, text: str, tools: Sequence[str] = ()
+    ) -> None:
+        """Have a model answer that a user has mentioned in the channel (`routers/channels.py`)."""
+        if len(self.thread) >= MOST_POSTS:
+            self.thread.clear()
+        self.thread.append(f"{user_id}: {plain_text(text)}")
+        system = f"You are {model}, participating in a threaded conversation. Be concise and conversational."
+        history = "\n\n".join(self.thread)
+        system += (
+            f"Here's the thread history:\n\n\n{history}\n\n\nContinue the conversation naturally as {model}."
+        )
+        chat = Chat(f"{CHANNEL}general", user_id, system, tools)
+        question = chat.add(self.new_message("user", None, f"{user_id}: {text}"))
+        answer = chat.add(self.new_message("assistant", question.id, model=model))
+        await self.answer(process, Request(chat, question, model, tools), answer)
+        self.thread.append(f"{model}: {' '.join(words_of(answer.output))}")
+
     async def task(self, pipe: Pipe, chat: Chat, model: str, kind: str = "title_generation") -> None:
         """Ask for a title, as after a first answer."""
         question = f"### Task:\nGenerate a concise title for:\n{plain_text(chat.questions[0].text)[:400]}"
@@ -329,6 +359,22 @@ class Host:
         ]
         return {each: chat_id for chat_id, text in texts for each in ids if each in text}
 
+    def document(self, file_id: str) -> str:
+        """The text of a document."""
+        return self.files[file_id][1].content.decode()
+
+    async def attached_documents(self, call: HostCall) -> Mapping[int, tuple[AttachedFile, ...]]:
+        """The documents of a chat by the index of their message, each once."""
+        chat, found, known = self.chats.get(call.chat_id), dict[int, tuple[AttachedFile, ...]](), set[str]()
+        asked = chat.branch(call.user_message_id) if chat and call.documents else []
+        users = [at for at, message in enumerate(call.messages) if message.get("role") == "user"]
+        for at, message in zip(users, (each for each in asked if each.role == "user"), strict=False):
+            new = [each for each in message.documents if each not in known]
+            known.update(new)
+            if new:
+                found[at] = tuple(AttachedFile(each, f"{each}.txt", "text/plain", None) for each in new)
+        return found
+
     async def pauses(self, call: HostCall) -> Sequence[float]:
         """The seconds between the user's messages of a chat."""
         chat = self.chats.get(call.chat_id)
@@ -357,7 +403,13 @@ class _Turn:
         chat, question = request.chat, request.question
         self.call = Call(chat.user_id, chat.id, answer.id, task="")
         self.path, self.system = chat.branch(question.id), chat.system
-        self.before = tuple(_words_of(self.path))  # another answer of the branch may be on its way
+        documents = dict.fromkeys(each for message in self.path for each in message.documents)
+        self.documents = {each: host.document(each) for each in documents}
+        self.excerpt = (
+            f"{chat.knowledge} of {question.id}: nobody has counted the stones." if chat.knowledge else ""
+        )
+        # another answer of the branch may be on its way
+        self.before = (*_words_of(self.path), *self.documents.values(), *filter(None, [self.excerpt]))
         self.output: list[Json] = list(request.continues.output) if request.continues else []
         self.lines: list[str] = []
         self.error = ""
@@ -396,6 +448,8 @@ class _Turn:
         if self.output and self.output[-1]["type"] == "message":
             part = self.output[-1]["content"][-1]
             part["text"] = part["text"].strip()
+            if self.call.chat_id.startswith(CHANNEL) and part["text"].startswith("> "):
+                self.error = part["text"]
 
     def _body(self) -> Json:
         tools = [{"type": "function", "function": _spec(name)} for name in self.request.tools]
@@ -415,12 +469,28 @@ class _Turn:
                 messages += as_messages(_of_model(message.output, message.model == self.request.model))
         return messages + as_messages(self.output)
 
+    def _sources(self) -> list[Json]:
+        """What the host has found for the question: excerpts of the chat's documents, and of its knowledge."""
+        found = [(_item(each), text) for each, text in self.documents.items()]
+        if self.excerpt:
+            found.append(({"type": "collection", "id": "collection", "name": "Book"}, self.excerpt))
+        return [
+            {"source": item, "document": [text], "metadata": [{"source": item["id"]}]} for item, text in found
+        ]
+
     def _content(self, message: Message) -> str | list[Json]:
+        text = message.text
+        if message is self.request.question and (sources := self._sources()):
+            written = (
+                f'<source id="{at}" name="{each["source"]["name"]}">{each["document"][0]}</source>'
+                for at, each in enumerate(sources, 1)
+            )
+            text = "\n".join(("### Task:\nUse the context.\n\n<context>", *written, "</context>\n", text))
         if not message.files:
-            return message.text
+            return text
         urls = [self.host.image_url(each) for each in message.files]
         pictures = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-        return [{"type": "text", "text": message.text}, *pictures]
+        return [{"type": "text", "text": text}, *pictures]
 
     def _metadata(self) -> Json:
         chat, question = self.request.chat, self.request.question
@@ -429,10 +499,17 @@ class _Turn:
             "message_id": self.answer.id,
             "session_id": "session",
             "user_message_id": question.id,
-            "user_message": {"id": question.id, "role": "user", "content": question.text},
+            "user_message": {
+                "id": question.id,
+                "role": "user",
+                "content": question.text,
+                "files": [*map(_item, question.documents)],
+            },
+            "files": [*map(_item, self.documents)],
+            "sources": self._sources(),
             "base_system_prompt": self.system or None,
             "base_user_prompt": question.text,
-            "variables": {"{{CURRENT_TIMEZONE}}": ZONE},
+            "variables": {} if chat.id.startswith(CHANNEL) else {"{{CURRENT_TIMEZONE}}": ZONE},
             "model": {"id": f"{FUNCTION}.{self.request.model}"},
             "tools": {name: self._tool(name) for name in self.request.tools},
         }
@@ -461,6 +538,11 @@ class _Turn:
             ids = {"id": f"fco_{call['call_id']}", "call_id": call["call_id"]}
             self.output.append({"type": "function_call_output", **ids, "output": said, "status": "completed"})
         return bool(calls)
+
+
+def _item(file_id: str) -> Json:
+    """A document as the page names it."""
+    return {"type": "file", "id": file_id, "name": f"{file_id}.txt", "content_type": "text/plain"}
 
 
 def _of_model(output: list[Json], is_same: bool) -> list[Json]:  # noqa: FBT001 - of the message

@@ -1,6 +1,7 @@
 """What must hold in a world after each of its moments, by what was sent, shown and stored.
 
-Nothing here asks the code that is judged, but for what a worker counts of its memory, and the steps in a plan's row.
+Nothing here asks the code that is judged, but for the steps in a plan's row, and what a worker counts of its memory,
+which is measured now and then.
 Requests are those that the stand-in has recorded, rows are read by SQL, and each message of a user has a word by which
 it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anything, and nothing waits to be written.
 
@@ -10,15 +11,15 @@ it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anythi
     marker      whatever an answer that is kept shows of a stored item is stored, and is its user's
     cut         what a request lacks of its chat's words and tool results was said, and what it lacks more, again
     double      no request has a message of its chat twice
-    gone        of a user or a chat that was deleted there are no rows after three days, and of a temporary chat never
-    own         no request has a word of another user's
+    gone        of a user or a chat that was deleted no rows are left after three days, of one that is not saved never
+    own         no request has a word of another user's, but in a channel, nor a thought
     prefix      a request begins as the one before it of its chat, unless its plan has gone a step further
     thought     what a model has thought in the last answer is in the next request, where it is kept
     bill        what was billed has one row of its user and chat, of as much; it is an estimate only after a fault
     limit       nothing is sent at a spending limit, and what is said of one is so
     sum         the sums of chats and accounts are those of the rows, at the end
     hold        nothing is held when nothing runs
-    memory      what a worker counts of its memory is within its bounds
+    memory      what a worker counts of its memory is within its bounds, and no less than it holds
     recall      what a question asks for by its word is in its request
 """
 
@@ -26,17 +27,19 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from base64 import b64decode
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
-from scripts.simulation.host import Deleted, words_of
+from scripts.simulation.host import CHANNEL, DOCUMENT, Deleted, words_of
 from scripts.simulation.spending import REFUSED, Spending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from open_webui_openrouter_pipe.app import App
     from scripts.simulation.clock import Clock
@@ -86,8 +89,10 @@ TOO_LONG, COMPRESSED = "maximum context length", "context-compression removed"
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
-TEMPORARY = "temporary:"
-"""How the id of a chat begins that is not saved."""
+TEXT_FILE = "data:text/plain;base64,"
+"""How a text begins that is a file."""
+UNSAVED = ":"
+"""What the id of a temporary chat or a channel has."""
 MOST_TASKS = 8
 """Of a worker, when nothing runs: those that wait for the next thing to do."""
 NO_BILL: Json = {"total_cost": 0, "upstream_inference_cost": 0, "is_named": False}
@@ -105,6 +110,10 @@ SWEEP_FAULTS = frozenset({"database", "database_away", "kill", "skew"})
 OWNED = ("artifact", "summary", "prompt", "audit", "ledger")
 """The tables whose rows go with their user or chat."""
 ROWS_OF = "SELECT count(*) FROM openrouter_pipe_{} WHERE"
+MEASURED_CHECKS = 25
+"""Once in so many checks memory is measured."""
+MEASURED_SHARE, UNCOUNTED_BYTES = 1.5, 500_000
+"""Of what is counted: objects are larger than their contents; and what small things take that are not counted."""
 GUESS_SECONDS = 3_600
 """For so long a row that is an estimate may become a bill."""
 MOST_NEW = 300
@@ -236,7 +245,8 @@ class Laws:
         of_groups = () if self.world.kills else self.spending.of_groups(self.world.query)
         found += [f"sum: {each}" for each in (*report.violations, *of_groups)]
         unsaved = [
-            (table, self.world.query(f"{ROWS_OF.format(table)} chat_id LIKE '%:%'")) for table in OWNED
+            (table, self.world.query(f"{ROWS_OF.format(table)} chat_id LIKE '%{UNSAVED}%'"))
+            for table in OWNED
         ]
         return found + [
             f"gone: {rows} of chats that are not saved are in {table}"
@@ -301,7 +311,8 @@ class Laws:
         self.judged["own"] += 1
         whose = {user for user, _ in CANARY.findall(exchange.record.raw.decode("utf-8", "replace"))}
         self._users.add(call.user_id)
-        if others := sorted(whose & self._users - {call.user_id}):
+        others = sorted(whose & self._users - {call.user_id})
+        if others and not call.chat_id.startswith(CHANNEL):
             yield f"own: a request of {call.user_id} has words of {', '.join(others)}"
         items = exchange.record.body.get("input") if exchange.record.body else None
         for item in items if isinstance(items, list) else ():
@@ -369,10 +380,9 @@ class Laws:
             return
         self.judged["marker"] += 1
         pasted = _marked(json.dumps(shown.messages))
-        names = {
-            name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)
-        } - self._stored
-        if not names or shown.call.chat_id.startswith(TEMPORARY):
+        lasting = (name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING))
+        names = {*lasting} - self._stored
+        if not names or UNSAVED in shown.call.chat_id:
             return
         owners = dict(self.world.query(NAMED, [json.dumps(sorted(names))]))
         self._stored |= {*owners}
@@ -385,11 +395,17 @@ class Laws:
         said = [*shown.lines, shown.error]
         is_told = any(text.startswith(COMMANDS_THAT_CUT) for text in shown.messages)
         is_told |= any(map(SAID_OF_CUTS.search, said)) or shown.ended != "whole"
-        strings = [*_strings(record.body)]
+        strings = [*map(_of_file, _strings(record.body))]
         self.judged["double"] += 1
         known = Counter(shown.messages)
         if doubled := [text[:40] for text in known if strings.count(text) > known[text]]:
             yield f"double: {shown.call} was sent with {doubled} more than once"
+        documents = [text for text in shown.before if text.startswith(DOCUMENT)]
+        if documents and isinstance(record.body["input"], list):
+            of_user = [each for each in record.body["input"] if each.get("role", "user") != "assistant"]
+            texts = [*map(_of_file, _strings(of_user))]  # the stand-in repeats what it was told
+            if doubled := [text[:20] for text in documents if sum(text in each for each in texts) > 1]:
+                yield f"double: {shown.call} was sent with {doubled} in its place, and in excerpts"
         lasting = "\n".join(text for text in strings if not text.startswith(QUOTED))
         missing = {text for text in shown.before if text not in lasting}
         if (new := missing - chat.lacks) and not (is_told or shown.error):
@@ -564,13 +580,36 @@ class Laws:
                 yield f"memory: {name} has {len(worker.own.tasks)} tasks"
             for owner in (worker, worker.memory, worker.planner.caches, worker.spending):
                 for key, cache in _caches(owner):
-                    if cache.size > 2 * cache._half:  # noqa: SLF001 - its own bound
-                        yield f"memory: {key} of {name} has {cache.size}"
+                    if wrong := _miscounted(cache):
+                        yield f"memory: {key} of {name} {wrong}"
+            if self.judged["memory"] % MEASURED_CHECKS == 1:
+                measured = held_bytes([vars(cache) for cache, _ in budget._caches])  # noqa: SLF001 - its own
+                if measured > MEASURED_SHARE * budget.used_bytes + UNCOUNTED_BYTES:
+                    yield f"memory: {name} counts {budget.used_bytes} bytes, and holds {measured}"
+
+
+def held_bytes(values: Iterable[Any]) -> int:
+    """What values take with all that they are made of, each object once."""
+    seen, left, size = set[int](), [*values], 0
+    while left:
+        value = left.pop()
+        if id(value) in seen or callable(value):
+            continue
+        seen.add(id(value))
+        size += sys.getsizeof(value)
+        if isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            left += value
+        else:
+            left += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
+            left += getattr(value, "__dict__", {}).values()
+    return size
 
 
 def _owner(call: Call) -> tuple[str, str]:
     """Whose the row of a call is, and of which chat, as it is stored."""
-    return call.user_id, "" if call.chat_id.startswith(TEMPORARY) else call.chat_id
+    return call.user_id, "" if UNSAVED in call.chat_id else call.chat_id
 
 
 def _held_for(estimate: str) -> tuple[str, str]:
@@ -657,8 +696,22 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(each)
 
 
+def _of_file(text: str) -> str:
+    """What a file has that is sent as a text, any other text as it is."""
+    return b64decode(text.removeprefix(TEXT_FILE)).decode() if text.startswith(TEXT_FILE) else text
+
+
 def _marked(text: str) -> set[str]:
     return {ulid for found in MARKER.findall(text) for ulid in found if ulid}
+
+
+def _miscounted(cache: ContentCache[Any]) -> str:
+    """What is wrong with what a cache has, "" for nothing; by its own bound, and a look into it."""
+    if cache.size > 2 * cache._half:  # noqa: SLF001
+        return f"has {cache.size}"
+    held = len({*cache._young, *cache._old})  # noqa: SLF001
+    is_wrong = cache._size_of is None and cache.size < held  # noqa: SLF001
+    return f"counts {cache.size} values, and holds {held}" if is_wrong else ""
 
 
 def _caches(owner: object) -> Iterator[tuple[str, ContentCache[Any]]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from scripts.faults.audit import MOST_ROUNDING, SUMS
-from scripts.simulation.host import ZONE
+from scripts.simulation.host import CHANNEL, ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,8 +47,8 @@ class Limit:
     period: str
 
     def __str__(self) -> str:
-        dollars = f"{self.dollars:.4f}".removesuffix("00")
-        return f"{self.whose} of ${dollars} a {self.period}"
+        whole, _, part = f"{self.dollars:.4f}".rstrip("0").partition(".")
+        return f"{self.whose} of ${whole}.{part:0<2} a {self.period}"
 
 
 class Spending:
@@ -200,7 +200,7 @@ class Spending:
         if shares[nearest] >= 1 + MOST_ROUNDING:
             yield f"limit: {shown.call} is answered, and {nearest} is used up"
             return
-        is_told = not shown.call.message_id or self._telling(shown, nearest, now) in self._told
+        is_told = not _has_page(shown) or self._telling(shown, nearest, now) in self._told
         if shares[nearest] >= NEAR_SHARE + MOST_ROUNDING and not is_told:
             yield f"limit: {shown.call} is not told that {shares[nearest]:.0%} of {nearest} are spent"
 
@@ -235,8 +235,13 @@ class Spending:
         if spent < share * limit.dollars - MOST_ROUNDING and not unsure:
             yield f"limit: {shown.call} is told that {name} is {how}, of which ${spent:.4f} were spent"
         end = self._bounds(limit.period, now)[1]
-        if until != (expected := _clock_text(end, now, is_chat=bool(shown.call.message_id))):
+        if until != (expected := _clock_text(end, now, has_page=_has_page(shown))):
             yield f"limit: {shown.call} is told that {name} is {how} until {until}, which is {expected}"
+
+
+def _has_page(shown: Shown) -> bool:
+    """Whether it is shown with lines and in its user's time; a program and a channel know of neither."""
+    return bool(shown.call.message_id) and not shown.call.chat_id.startswith(CHANNEL)
 
 
 def _midnight(day: datetime) -> datetime:
@@ -244,10 +249,10 @@ def _midnight(day: datetime) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=day.tzinfo)
 
 
-def _clock_text(when: datetime, now: float, *, is_chat: bool) -> str:
+def _clock_text(when: datetime, now: float, *, has_page: bool) -> str:
     """A time as its user reads it; a program has no time zone."""
-    zone = ZoneInfo(ZONE if is_chat else "UTC")
-    there, clock = when.astimezone(zone), f"{when.astimezone(zone):%H:%M}{'' if is_chat else ' UTC'}"
+    zone = ZoneInfo(ZONE if has_page else "UTC")
+    there, clock = when.astimezone(zone), f"{when.astimezone(zone):%H:%M}{'' if has_page else ' UTC'}"
     is_today = there.date() == datetime.fromtimestamp(now, zone).date()
     return clock if is_today else f"{there.day} {there:%B} at {clock}"
 

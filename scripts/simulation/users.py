@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.ports import FileContent
 from scripts.faults.audit import MARKER
 from scripts.standin.drawing import draw as draw_picture
 
-from .host import Chat, Message, Request
+from .host import DOCUMENT, Chat, Message, Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ CODE = re.compile(r"The code of (keeper\d+) is (\d+)\.")
 """What each message says that no other does."""
 SILENT = frozenset({"delete", "depart", "prompt", "valves", "rewrite"})
 """Acts in which nothing is asked."""
-WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "depart", "valves"})
+WITHOUT_CHAT = frozenset({"temporary", "program", "leave", "stop", "delete", "depart", "valves", "mention"})
 """Acts that are in no chat, or find theirs themselves."""
 COMMANDS = (
     "/context",
@@ -65,6 +65,8 @@ ACTS = {
     "program": 3,
     "command": 3,
     "picture": 2,
+    "document": 2,
+    "look_up": 0.5,
     "side_by_side": 1.5,
     "fork": 1,
     "go_on": 1,
@@ -74,6 +76,7 @@ ACTS = {
     "prompt": 0.5,
     "valves": 0.5,
     "leave": 1,
+    "mention": 1.5,
     "remember": 3,
     "paste": 1,
 }
@@ -121,7 +124,7 @@ def draw(chance: Random, drawn: Drawn) -> Json:
 def _orders(chance: Random, act: str) -> str:
     """What the provider is to answer with, as directives of the stand-in."""
     said = [f"deltas={chance.choice((1, 3, 8, 20))}"]
-    if act == "tools" or (act in {"again", "edit"} and chance.random() < 0.3):
+    if act == "tools" or (act in {"again", "edit", "mention"} and chance.random() < 0.3):
         sizes = (30, 400, 3_000, 3_500, 12_000, 40_000)
         arguments = json.dumps(
             {"size": chance.choices(sizes, (4, 6, 5, 2, 3, 1))[0], "about": chance.choice(_WORDS)}
@@ -192,11 +195,14 @@ class Acts:
     def _question(self, chat: Chat, text: str, parent: str | None, files: tuple[str, ...] = ()) -> Message:
         return chat.add(self.host.new_message("user", parent, text, files=files))
 
-    async def ask(self, *, text: str = "", files: tuple[str, ...] = (), **options: Any) -> None:
+    async def ask(
+        self, *, text: str = "", files: tuple[str, ...] = (), documents: tuple[str, ...] = (), **options: Any
+    ) -> None:
         """Go on with a chat; the first answer of one gives it a title."""
         chat = self.chat
         is_new = not chat.messages
         question = self._question(chat, text or text_of(self.world, self.step), chat.leaf, files)
+        question.documents = documents
         await self._answer(chat, question, **options)
         if is_new and self.step["number"] % 3 == 0:
             await self.host.task(self.worker.pipe, chat, self.step["model"])
@@ -288,6 +294,12 @@ class Acts:
         is_streamed = self.step["number"] % 2 == 0
         await self.host.program(self.worker, self.user.id, self.step["model"], text, stream=is_streamed)
 
+    async def mention(self) -> None:
+        """Mention a model in the channel in which all write."""
+        tools = TOOL_NAMES if self.step["number"] % 3 == 0 else ()
+        text = text_of(self.world, self.step)
+        await self.host.mention(self.worker, self.user.id, self.step["model"], text, tools)
+
     async def leave(self) -> None:
         """A program that goes away in the middle."""
         task = asyncio.ensure_future(self.program())
@@ -309,6 +321,19 @@ class Acts:
         self.host.files[file_id] = self.user.id, FileContent("picture.png", "image/png", content)
         await self.ask(files=(file_id,))
 
+    async def document(self) -> None:
+        """A message with a text document."""
+        file_id, number = f"file-{self.host.number()}", self.step["number"]
+        lines = (f"{file_id} of {self.user.id}, line {at}: a lamp." for at in range(1 + number % 200))
+        content = "\n".join([f"{DOCUMENT}{file_id}", *lines]).encode()
+        self.host.files[file_id] = self.user.id, FileContent(f"{file_id}.txt", "text/plain", content)
+        await self.ask(documents=(file_id,))
+
+    async def look_up(self) -> None:
+        """Ask in a chat that has a collection of knowledge from then on."""
+        self.chat.knowledge = "The book"
+        await self.ask()
+
     async def side_by_side(self) -> None:
         """Two models answer one question at once."""
         chat = self.chat
@@ -321,10 +346,12 @@ class Acts:
         """Copy a chat, and go on in the copy."""
         chat, copy = self.chat, self.host.new_chat(self.user.id)
         copy.system, copy.tools, copy.leaf = chat.system, chat.tools, chat.leaf
+        copy.knowledge = chat.knowledge
         for message in chat.messages.values():
             fields = (message.id, message.parent, message.role, message.text, message.model)
             output = json.loads(json.dumps(message.output))
-            copy.messages[message.id] = Message(*fields, output, message.files, message.created)
+            rest = message.files, message.created, message.documents
+            copy.messages[message.id] = Message(*fields, output, *rest)
         async with copy.lock:
             question = self._question(copy, text_of(self.world, self.step), copy.leaf)
             await self._answer(copy, question)

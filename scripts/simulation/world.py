@@ -154,6 +154,7 @@ class World:
             chat_pauses=self.host.pauses,
             people=self.host.people,
             groups=self.host.groups_of,
+            attached_documents=self.host.attached_documents,
             middleware=host.Middleware,
             stored_valves=self.host.stored_valves,
         )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from base64 import b64encode
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.simulation.faults import Strike
 from scripts.simulation.host import Deleted, Shown
@@ -28,6 +31,8 @@ TOLD = notice("lacking_omitted", count=2, of=9, tokens=900)
 NEAR = "Your spending limit of $0.10 a day is nearly used up, until 2 January at 01:00: long chats are shortened."
 REACHED = "Your spending limit of $0.10 a day is used up, until 2 January at 01:00. Nothing was sent."
 BUSY = notice("limit_in_use")
+DOCUMENT = "Document 1 has a line."
+FILE = f"data:text/plain;base64,{b64encode(DOCUMENT.encode()).decode()}"
 TABLES = """
     CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
         purpose, created, rejected DEFAULT 0, steps DEFAULT '[]');
@@ -162,6 +167,16 @@ def quoted(world: World) -> None:
     world.show(before=(QUESTION, SECOND))
 
 
+def with_document(*texts: str) -> Callable[[World], None]:
+    """A document is attached to the question, with which these texts are sent."""
+
+    def change(world: World) -> None:
+        world.show(before=(QUESTION, DOCUMENT))
+        world.record.body["input"] += [{"role": "user", "content": text} for text in texts]
+
+    return change
+
+
 def lacks_more(world: World) -> None:
     """What its user was told of is not sent, and then more."""
     world.show(before=(QUESTION, SECOND), lines=(TOLD,))
@@ -202,16 +217,39 @@ def thought(world: World) -> None:
     world.asked([QUESTION], before=({"type": "reasoning", "id": "rs_1", "summary": []},))
 
 
+def in_channel(world: World) -> None:
+    """Ada has asked in a channel, which all read, and of which nothing is kept."""
+    call = Call("ada", "channel:general", "message-1")
+    for exchange in world.upstream.exchanges:
+        exchange.call = call if exchange.call and exchange.call.user_id == "ada" else exchange.call
+    world.host.answers = [
+        replace(each, call=call) if each.call.user_id == "ada" else each for each in world.host.answers
+    ]
+    world.rows.execute("UPDATE openrouter_pipe_audit SET chat_id = '' WHERE user_id = 'ada'")
+
+
 def of_worker(**sizes: Any) -> Callable[[World], None]:
     """A worker that counts so much."""
     budget = {"held_bytes": 0, "used_bytes": 0, "limit_bytes": 10} | sizes
     tasks = range(budget.pop("tasks", 0))
+    budget["_caches"] = [(SimpleNamespace(kept="x" * budget.pop("really", 0)), 1)]
     files = SimpleNamespace(budget=SimpleNamespace(**budget))
     empty = SimpleNamespace(caches=SimpleNamespace())
     worker = SimpleNamespace(
-        encoded_files=files, own=SimpleNamespace(tasks=tasks), memory=empty, planner=empty, spending=empty
+        encoded_files=files,
+        own=SimpleNamespace(tasks=tasks),
+        memory=SimpleNamespace(),
+        planner=empty,
+        spending=empty,
     )
     return lambda world: world.apps.update(w0=SimpleNamespace(worker=worker))
+
+
+def uncounted() -> ContentCache[int]:
+    """A cache of one value that it does not count."""
+    cache = ContentCache[int]()
+    cache._young[b"key"] = 1
+    return cache
 
 
 def also(*changes: Callable[[World], Any]) -> Callable[[World], None]:
@@ -325,6 +363,16 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         lambda world: world.record.body["input"].append({"role": "user", "content": QUESTION}),
         "double",
     ),
+    "a document that is sent as a file": (with_document(FILE), ""),
+    "one that is not sent": (with_document(), "cut"),
+    "one that is sent in its place, and in excerpts": (with_document(FILE, f"Sources: {DOCUMENT}"), "double"),
+    "one that an answer repeats": (
+        also(
+            with_document(FILE),
+            lambda world: world.record.body["input"].append({"role": "assistant", "content": DOCUMENT}),
+        ),
+        "",
+    ),
     "one that is quoted alone": (quoted, "cut"),
     "another than was said before": (lacks_more, "cut"),
     "an answer that is shown in part": (lambda world: world.show(output="[]"), "text"),
@@ -333,7 +381,9 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         "",
     ),
     "a word of another": (another, "own"),
+    "a word of another in a channel": (also(another, in_channel), ""),
     "a thought of another": (thought, "own"),
+    "a thought of another in a channel": (also(thought, in_channel), "own"),
     "a chat that goes on": (goes_on, ""),
     "one that goes on with its thoughts": (goes_on_without(), ""),
     "one that goes on without a thought": (goes_on_without("rs_2"), "thought"),
@@ -455,6 +505,11 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         also(deleted("user_id"), struck("database", "w1")),
         "",
     ),
+    "a cache that counts less than it holds": (
+        also(of_worker(), lambda world: setattr(world.apps["w0"].worker.memory, "sent", uncounted())),
+        "memory",
+    ),
+    "more than is counted": (of_worker(used_bytes=9, really=10**6), "memory"),
     "tasks": (of_worker(tasks=99), "memory"),
     "a worker in order": (of_worker(), ""),
     "a word that is not found": (lambda world: world.show(expects="lantern"), "recall"),
