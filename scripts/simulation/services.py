@@ -40,9 +40,12 @@ MOST_KEYS = 4096
 """Of Redis, before what has run out is forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """One call of the pipe, in whose context its requests are sent; `task` is the host's name of a task, or ""."""
+    """One call of the pipe, in whose context its requests are sent; `task` is the host's name of a task, or "".
+
+    None is like another: an answer that is continued has the message of the call before, and a program has no message.
+    """
 
     user_id: str
     chat_id: str

@@ -26,6 +26,7 @@ Json = dict[str, Any]
 
 NOW = 20_000.0
 ULID = "01ARZ3NDEKTSV4RRFFQ6"
+FIRST_CALL, OTHER_CALL = Call("ada", "chat-1", "message-1"), Call("ada", "chat-2", "message-2")
 QUESTION, SECOND = "canary-ada-1 Good morning", "canary-ada-2 And good night"
 TOLD = notice("lacking_omitted", count=2, of=9, tokens=900)
 NEAR = "Your spending limit of $0.10 a day is nearly used up, until 2 January at 01:00: long chats are shortened."
@@ -90,7 +91,8 @@ class World:
         body = {"model": "a/m", "input": items}
         raw = json.dumps(body).encode()
         record = RecordedRequest("POST", "/responses", "", {}, "account", raw, body, NOW - 10)
-        call = shown.pop("call", Call("ada", "chat-1", f"message-{number}"))
+        call = FIRST_CALL if number == 1 else Call("ada", "chat-1", f"message-{number}")
+        call = shown.pop("call", call)
         record.status, record.finished, record.ended_at, record.usage = 200, True, NOW - 5, {}
         exchange = Exchange("w0", call, record, f"gen-{number}")
         self.upstream.exchanges.append(exchange)
@@ -193,6 +195,13 @@ def refused(world: World) -> None:
 def ordered(world: World) -> None:
     refused(world)
     world.last.faults.append({"kind": "recorded", "row": 1})
+
+
+def continued(world: World) -> None:
+    """What was refused is continued at once, in the same message."""
+    ordered(world)
+    world.show(error="Refused.", output="[]")
+    world.asked([QUESTION], call=Call("ada", "chat-1", "message-1"))
 
 
 def cut_off(world: World) -> None:
@@ -309,7 +318,7 @@ def limited(
 
 def asked_again(world: World) -> None:
     """The same user asks for more, when the first answer was billed."""
-    exchange = world.asked([SECOND], call=Call("ada", "chat-2", "message-2"))
+    exchange = world.asked([SECOND], call=OTHER_CALL)
     assert exchange.record
     exchange.record.received_at = NOW + 1
     world.rows.execute(f"UPDATE openrouter_pipe_audit SET created = {NOW}")
@@ -325,12 +334,21 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "a refusal": (also(refused, lambda world: world.show(error="Refused.")), "valid failure"),
     "one that was ordered, and told": (also(ordered, lambda world: world.show(error="Refused.")), ""),
     "one that was ordered, and not told": (ordered, "failure"),
+    "one that is continued at once": (continued, ""),
+    "one whose continuation is shown in part": (
+        also(continued, lambda world: world.show(output="[]")),
+        "text",
+    ),
+    "one whose continuation fails without a fault of its own": (
+        also(continued, lambda world: world.show(error="Broken.")),
+        "failure",
+    ),
     "a field that is ignored": (lambda world: world.record.warnings.append("unknown key"), "valid"),
     "a stand-in that fails": (lambda world: world.upstream.failures.append("KeyError"), "valid"),
     "an error after a fault that has struck it": (
         also(
             lambda world: world.show(error="Broken."),
-            struck("database", Call("ada", "chat-1", "message-1")),
+            struck("database", FIRST_CALL),
         ),
         "",
     ),
@@ -431,14 +449,14 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "an estimate after a fault": (
         also(
             sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"),
-            struck("database", Call("ada", "chat-1", "message-1")),
+            struck("database", FIRST_CALL),
         ),
         "",
     ),
     "an estimate after one that has struck another": (
         also(
             sql("UPDATE openrouter_pipe_audit SET cost = 0.26, estimated = 1"),
-            struck("database", Call("ada", "chat-2", "message-2")),
+            struck("database", OTHER_CALL),
         ),
         "bill",
     ),
