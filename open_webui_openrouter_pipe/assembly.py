@@ -407,6 +407,7 @@ class Assembly:
             terms.model.window_tokens or UNKNOWN_WINDOW_TOKENS,
             bool(model and model.reasons),
             model.prices if model else NO_PRICES,
+            await self._ratio(call.model_id),
         )
         own = SummaryModel(
             writer_id,
@@ -416,6 +417,7 @@ class Assembly:
             self._window(writer_id) or UNKNOWN_WINDOW_TOKENS,
             bool(own_model and own_model.reasons),
             own_model.prices if own_model else NO_PRICES,
+            await self._ratio(writer_id),
         )
         client = self._client(composer)
         return SummaryWriter(
@@ -427,6 +429,9 @@ class Assembly:
             clock=self.worker.memory.clock,
             hold=hold,
         )
+
+    async def _ratio(self, model_id: str) -> float:
+        return (await self.worker.planner.calibrations.find(model_id)).upper_ratio
 
     def _window(self, model_id: str) -> int | None:
         """The window of a model: of the catalogue, as a provider has named it, or as it is assumed."""

@@ -50,6 +50,7 @@ from ..summaries.summary import (
     RefusalReason,
     Summary,
     SummaryRefused,
+    message_text,
     parse_model_summary,
     render_summary,
     response_text,
@@ -108,12 +109,19 @@ class SummaryModel:
     window_tokens: int
     reasons: bool = False
     prices: Prices = NO_PRICES
+    ratio: float = 1.0
+    """Billed tokens for each that we count, at most."""
 
     def max_output_tokens(self, summary_tokens: int) -> int:
         """How large an answer with so large a summary may be, including the thinking of a model that reasons."""
         thinking_tokens = min(THINKING_TOKENS, int(self.window_tokens * THINKING_SHARE))
         answer_tokens = max(MIN_OUTPUT_TOKENS, summary_tokens * OUTPUT_SLACK)
         return answer_tokens + thinking_tokens if self.reasons else answer_tokens
+
+    def room_tokens(self, output_tokens: int) -> int:
+        """How much by our count fits beside so large an answer; the share left free makes up for most ratios."""
+        room_tokens = self.window_tokens * WINDOW_SHARE - output_tokens
+        return int(room_tokens / max(1.0, self.ratio * WINDOW_SHARE))
 
     def request(
         self,
@@ -281,14 +289,15 @@ class SummaryWriter:
         attempts, model = MAX_ATTEMPTS, self.suffix_model
         if model is not None and prefix is not None and _contains(prefix, target):
             output_tokens = model.max_output_tokens(summary_tokens)
-            if prefix.tokens + output_tokens <= model.window_tokens * WINDOW_SHARE:
+            suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
+            input_tokens = prefix.tokens + self.count(message_text(suffix))
+            if input_tokens <= model.room_tokens(output_tokens):
                 attempts -= 1
-                suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
                 yield model, model.request(target, [suffix], output_tokens, prefix)
         model = self.standalone_model
         output_tokens = model.max_output_tokens(summary_tokens)
-        room_tokens = int(model.window_tokens * WINDOW_SHARE) - output_tokens
-        max_source_tokens = max(room_tokens, int(model.window_tokens * MIN_SOURCE_SHARE))
+        min_tokens = int(model.window_tokens * MIN_SOURCE_SHARE)
+        max_source_tokens = max(model.room_tokens(output_tokens), min_tokens)
         items = standalone_request(
             assignment, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
         )

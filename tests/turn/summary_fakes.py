@@ -159,9 +159,10 @@ def summary_writer(
     window: int = 100_000,
     standalone_window: int = 100_000,
     reasons: bool = False,
+    ratio: float = 1.0,
 ) -> SummaryWriter:
     """A writer that asks the provider as "suffix" (unless it does not pay) or "standalone"."""
-    suffix_model = SummaryModel("vendor/chat", FakeRequests("suffix"), window, reasons)
+    suffix_model = SummaryModel("vendor/chat", FakeRequests("suffix"), window, reasons, ratio=ratio)
     return SummaryWriter(
         provider,
         provider.named,
