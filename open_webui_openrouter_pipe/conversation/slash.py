@@ -49,7 +49,7 @@ class ShowSpending:
 class Compact:
     """Summarize all but the newest turns now; `keep` says what must stand in the summary, "" for nothing special."""
 
-    keep: str = ""
+    keep: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class Encoded:
     name: str
     media_type: str
     data_url: str = field(repr=False)
-    size_bytes: int = 0
+    size_bytes: int
     is_damaged: bool = False
     is_binary: bool = False
 

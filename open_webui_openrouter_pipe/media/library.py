@@ -246,7 +246,8 @@ class MediaLibrary:
     def _read_inline(self, attachment: Attachment) -> Encoded:
         """Return what an attachment holds; a document is decoded, of others a look at the beginning is enough."""
         plain = base64_of(attachment.source)
-        self._room().check(len(plain) * 3 // 4)
+        size_bytes = len(plain) * 3 // 4
+        self._room().check(size_bytes)
         if attachment.kind == "file":
             return _checked(encode(FileContent(attachment.name, "", decode(plain))))
         head = decode(attachment.source, limit_characters=_INLINE_HEAD_CHARACTERS)
@@ -254,7 +255,7 @@ class MediaLibrary:
         damaged = self.encoded.damaged
         is_broken = damaged.get_or_compute(digest, lambda: is_damaged(decode(plain), media_type))
         url = f"data:{media_type};base64,{plain}"
-        return _checked(Encoded(attachment.name, media_type, url, is_damaged=is_broken))
+        return _checked(Encoded(attachment.name, media_type, url, size_bytes, is_broken))
 
     def _form_of(self, encoded: Encoded) -> Form | None:
         return form_of(encoded.media_type, self.model, parses_pdf=self.settings.parses_pdf)

@@ -142,6 +142,7 @@ def library(
 def next_call(shown: MediaLibrary, turn: str = "") -> MediaLibrary:
     """The library of the next call, of the same turn unless another is named; the one before holds nothing more."""
     shown.held.release()
+    assert not shown.held.found
     return replace(shown, held=HeldFiles(), turn=turn or shown.turn)
 
 

@@ -150,7 +150,7 @@ def test_memory_moves_no_byte(settings: ContextSettings) -> None:
     edited[40] = answer("Something else.")
     thought[-5] = reasoning("b3RoZXI=" * 400)
     looked_up = [user("Look it up."), *(item for at in range(6) for item in large_round(at))]
-    commands = (ChatCommand(20, Compact()), ChatCommand(60, Compact()))
+    commands = (ChatCommand(20, Compact("")), ChatCommand(60, Compact("")))
     seen: list[tuple[History, tuple[ChatCommand, ...]]] = [
         *((longer.upto(end), ()) for end in ends[::7]),
         (longer, ()),
