@@ -383,7 +383,7 @@ class TurnRunner:
         return await apart(items, partial(built.conversation, items), found=item_digest)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
-        """Name each missing artifact once, but for reasoning that was deleted on purpose."""
+        """Name each missing artifact once, but reasoning that was deleted on purpose."""
         if self.persistence.in_memory:
             return
         reported = self.memory.reported

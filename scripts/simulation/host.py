@@ -46,6 +46,8 @@ CHANNEL = "channel:"
 """How the id of a channel begins, where a chat's is expected."""
 MOST_POSTS = 12
 """Of a thread, before the next one is begun."""
+KNOWLEDGE = "The book"
+"""How an excerpt begins that the host has found in its one collection."""
 DOCUMENT = "Document "
 """How the text of each document begins."""
 TOOL_SECONDS = 0.3
@@ -87,8 +89,8 @@ class Chat:
     user_id: str
     system: str = ""
     tools: Sequence[str] = ()
-    knowledge: str = ""
-    """The name of a collection in which the host looks for each question."""
+    has_knowledge: bool = False
+    """Whether the host looks for each question in a collection."""
     messages: dict[str, Message] = field(default_factory=dict)
     leaf: str | None = None
     sent: tuple[Any, ...] = ()
@@ -405,9 +407,8 @@ class _Turn:
         self.path, self.system = chat.branch(question.id), chat.system
         documents = dict.fromkeys(each for message in self.path for each in message.documents)
         self.documents = {each: host.document(each) for each in documents}
-        self.excerpt = (
-            f"{chat.knowledge} of {question.id}: nobody has counted the stones." if chat.knowledge else ""
-        )
+        found = f"{KNOWLEDGE} of {question.id}: nobody has counted the stones."
+        self.excerpt = found if chat.has_knowledge else ""
         # another answer of the branch may be on its way
         self.before = (*_words_of(self.path), *self.documents.values(), *filter(None, [self.excerpt]))
         self.output: list[Json] = list(request.continues.output) if request.continues else []

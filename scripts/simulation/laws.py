@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
-from scripts.simulation.host import CHANNEL, DOCUMENT, Deleted, words_of
+from scripts.simulation.host import CHANNEL, DOCUMENT, KNOWLEDGE, Deleted, words_of
 from scripts.simulation.spending import REFUSED, Spending
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ BOUND = "bound to a different conversation"
 limit is near no more."""
 UNSENT = "must be passed back"
 """What DeepSeek says of calls without the thoughts before them, where other valves let those go with their answer."""
+BINDING = "anthropic"
+"""How the format of thoughts begins that hold for what stood before them alone."""
 ELSEWHERE = "Provider returned error"
 """What Gemini's other provider says of thoughts, and no more: nobody can know which one will serve a request."""
 RETENTION, KEPT = "PERSIST_REASONING_TOKENS", "conversation"
@@ -346,7 +348,10 @@ class Laws:
                     yield from self._of_prefix(shown, sent, chat)
             chat.body = last.body if last else None
             outputs = [each.record.output for each in sent if each.record]
-            chat.thoughts = {item["id"] for items in outputs for item in items if item["type"] == "reasoning"}
+            thoughts = [item for items in outputs for item in items if item["type"] == "reasoning"]
+            if any(text.startswith(KNOWLEDGE) for text in shown.before):  # which its next request has not
+                thoughts = [item for item in thoughts if not str(item.get("format")).startswith(BINDING)]
+            chat.thoughts = {item["id"] for item in thoughts}
             chat.worker = sent[-1].worker if sent else ""
             is_refused = any(each.record and each.record.status >= 400 for each in sent)
             chat.was_refused |= is_refused

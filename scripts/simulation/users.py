@@ -331,7 +331,7 @@ class Acts:
 
     async def look_up(self) -> None:
         """Ask in a chat that has a collection of knowledge from then on."""
-        self.chat.knowledge = "The book"
+        self.chat.has_knowledge = True
         await self.ask()
 
     async def side_by_side(self) -> None:
@@ -346,7 +346,7 @@ class Acts:
         """Copy a chat, and go on in the copy."""
         chat, copy = self.chat, self.host.new_chat(self.user.id)
         copy.system, copy.tools, copy.leaf = chat.system, chat.tools, chat.leaf
-        copy.knowledge = chat.knowledge
+        copy.has_knowledge = chat.has_knowledge
         for message in chat.messages.values():
             fields = (message.id, message.parent, message.role, message.text, message.model)
             output = json.loads(json.dumps(message.output))

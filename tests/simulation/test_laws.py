@@ -14,7 +14,7 @@ import pytest
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.simulation.faults import Strike
-from scripts.simulation.host import Deleted, Shown
+from scripts.simulation.host import KNOWLEDGE, Deleted, Shown
 from scripts.simulation.laws import Laws, broken_at
 from scripts.simulation.services import Call, Exchange
 from scripts.standin.state import RecordedRequest
@@ -33,6 +33,7 @@ NEAR = "Your spending limit of $0.10 a day is nearly used up, until 2 January at
 REACHED = "Your spending limit of $0.10 a day is used up, until 2 January at 01:00. Nothing was sent."
 BUSY = notice("limit_in_use")
 DOCUMENT = "Document 1 has a line."
+BOOK = f"{KNOWLEDGE} has a line."
 FILE = f"data:text/plain;base64,{b64encode(DOCUMENT.encode()).decode()}"
 TABLES = """
     CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
@@ -149,11 +150,11 @@ def goes_on(world: World, *, system: str = "") -> Exchange:
     return world.asked(texts, before=more, messages=[QUESTION, SECOND, *texts], appended=True)
 
 
-def goes_on_without(*thoughts: str) -> Callable[[World], None]:
+def goes_on_without(*thoughts: str, **fields: str) -> Callable[[World], None]:
     """The next request has not all that the model thought before its first answer."""
 
     def change(world: World) -> None:
-        world.record.output = [{"type": "reasoning", "id": each} for each in ("rs_1", "rs_2")]
+        world.record.output = [{"type": "reasoning", "id": each, **fields} for each in ("rs_1", "rs_2")]
         assert world.laws.check() == []
         kept = [{"type": "reasoning", "id": each} for each in ("rs_1", "rs_2") if each not in thoughts]
         before = (ANSWERED[0], *kept, ANSWERED[1])
@@ -405,6 +406,22 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "a chat that goes on": (goes_on, ""),
     "one that goes on with its thoughts": (goes_on_without(), ""),
     "one that goes on without a thought": (goes_on_without("rs_2"), "thought"),
+    "one that goes on without what was thought about an excerpt": (
+        also(
+            lambda world: world.show(before=(QUESTION, BOOK)),
+            lambda world: world.record.body["input"].append({"role": "user", "content": BOOK}),
+            goes_on_without("rs_1", "rs_2", format="anthropic-claude-v1"),
+        ),
+        "",
+    ),
+    "one that goes on without what may be sent again": (
+        also(
+            lambda world: world.show(before=(QUESTION, BOOK)),
+            lambda world: world.record.body["input"].append({"role": "user", "content": BOOK}),
+            goes_on_without("rs_1", "rs_2", format="openai-responses-v1"),
+        ),
+        "thought",
+    ),
     "one whose user lets them go": (
         also(
             lambda world: world.host.valves.update(PERSIST_REASONING_TOKENS="disabled"),
