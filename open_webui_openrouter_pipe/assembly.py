@@ -32,7 +32,7 @@ from .openrouter import controls
 from .openrouter.client import OpenRouterClient
 from .openrouter.controls import cheapest_lifetime
 from .openrouter.recordings import Recording
-from .openrouter.request import Composer, identity_parameters
+from .openrouter.request import Composer, identity_parameters, own_plugins
 from .openrouter.retries import RetryingResponses
 from .openrouter.server_tools import with_server_tools
 from .openrouter.tasks import TaskResponses, is_answer, task_parameters
@@ -332,7 +332,11 @@ class Assembly:
             Composer,
             model=model,
             model_id=call.model_id,
-            pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
+            plugins=own_plugins(
+                controls.pdf_engine(settings.pdf_engine, model),
+                model.context_tokens if model else None,
+                is_fitted=call.task is None and settings.context.context_strategy != "off",
+            ),
         )
         if given := parameters.get("tools"):
             parameters = {**parameters, "tools": self.worker.kept.of({"tools": given})}

@@ -11,6 +11,7 @@ Sources: OpenRouter's `prompt_cache_breakpoint` on `input_text` parts; Anthropic
 from __future__ import annotations
 
 import hmac
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -36,6 +37,10 @@ IdentityLevel = Literal["none", "session", "user", "trace"]
 
 _LEVELS: Final[tuple[IdentityLevel, ...]] = get_args(IdentityLevel)
 _PARSER: Final = "file-parser"
+_COMPRESSION: Final = "context-compression"
+COMPRESSED_WINDOW_TOKENS: Final = 8_192
+"""Up to a window of so many, OpenRouter removes the middle of what is too long without a word, unless it is told not
+to (https://openrouter.ai/docs/guides/features/plugins)."""
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 _NOT_FOR_SUMMARIES: Final = frozenset(each.name for each in PARAMETERS if each.summaries == "none")
 
@@ -139,17 +144,17 @@ class Composer:
         model: Model | None,
         model_id: str,
         summary_parameters: Mapping[str, Any] = _NONE,
-        pdf_engine: str | None = None,
+        plugins: Sequence[Mapping[str, Any]] = (),
         own_tools: Sequence[Tool] = (),
     ) -> None:
         """`model` is the catalogue's entry, None when unknown; `model_id` is asked for, variant included.
 
-        `summary_parameters` replace parameters in requests for summaries. `pdf_engine` is what OpenRouter reads PDFs
-        with, None where it chooses. `own_tools` are offered beside tools of the parameters, unless one has the same
-        name, and to models that are known to take tools: others would be found nowhere.
+        `summary_parameters` replace parameters in requests for summaries. `plugins` are those of `own_plugins`.
+        `own_tools` are offered beside tools of the parameters, unless one has the same name, and to models that are
+        known to take tools: others would be found nowhere.
         """
         self._parameters, self._summary_parameters = parameters, summary_parameters
-        self._model, self._model_id, self._pdf_engine = model, model_id, pdf_engine
+        self._model, self._model_id, self._plugins = model, model_id, plugins
         request = read_parameters(parameters, model=model, model_id=model_id)
         given = request.body.get("tools", ())
         taken = {tool.get("name") for tool in given}
@@ -249,10 +254,22 @@ class Composer:
             for item in items
         ]
         plugins = as_list(body.get("plugins"))
-        is_named = any(as_object(plugin).get("id") == _PARSER for plugin in plugins)
-        if self._pdf_engine is not None and not is_named and holds_pdf(items):
-            changed["plugins"] = [*plugins, {"id": _PARSER, "pdf": {"engine": self._pdf_engine}}]
+        named = {as_object(plugin).get("id") for plugin in plugins}
+        named |= set() if holds_pdf(items) else {_PARSER}
+        if added := [plugin for plugin in self._plugins if plugin["id"] not in named]:
+            changed["plugins"] = [*plugins, *added]
         return {**body, **changed}
+
+
+def own_plugins(engine: str | None, window_tokens: int | None, *, is_fitted: bool) -> list[dict[str, Any]]:
+    """Return the plugins that requests have beside those of their parameters.
+
+    `engine` is what OpenRouter reads PDFs with, None where it chooses. What is too long for a small window is refused,
+    where requests are fitted: then less is sent, and said not to be.
+    """
+    plugins: list[dict[str, Any]] = [{"id": _PARSER, "pdf": {"engine": engine}}] if engine else []
+    is_cut = is_fitted and (window_tokens or math.inf) <= COMPRESSED_WINDOW_TOKENS
+    return [*plugins, {"id": _COMPRESSION, "enabled": False}] if is_cut else plugins
 
 
 def _without_tools(body: dict[str, Any], omitted: Collection[str]) -> dict[str, Any]:

@@ -88,6 +88,8 @@ RETENTION, KEPT = "PERSIST_REASONING_TOKENS", "conversation"
 """A valve, and with which value thoughts stay in a chat's requests."""
 TOO_LONG, COMPRESSED = "maximum context length", "context-compression removed"
 """What OpenRouter says and does of a chat that is not to be shortened here."""
+MOST_LESSONS = 2
+"""Of a worker: by so many it knows how a model counts, whose bills it had not seen."""
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
@@ -200,6 +202,8 @@ class Laws:
         """Whose a provider's items are, by their ids."""
         self._refused: set[str] = set()
         """The thoughts in requests that were refused: a worker leaves them out, in copies of a chat, too."""
+        self._lessons: Counter[tuple[str, str]] = Counter()
+        """By worker and model, how often a request was too long for its window."""
         self._stored: set[str] = set()
         """The markers whose items were found: an answer that goes on months later has some that were cleaned up."""
         self._rows_of: Counter[str] = Counter()
@@ -291,7 +295,9 @@ class Laws:
             if exchange.generation:
                 self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0, exchange.call
             kinds = moment.kinds(exchange.call, exchange.worker)
-            is_lost = exchange.call in helped and (LOSING & kinds or exchange.call in elsewhere)
+            is_lost = exchange.call in helped and (
+                LOSING & kinds or exchange.call in elsewhere or self._is_lesson(exchange.worker, record)
+            )
             is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record, exchange.call) or is_lost
             if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
@@ -307,6 +313,14 @@ class Laws:
         is_rebound = BOUND in record.error and (self.world.host.has_changed or self.spending.has_limits)
         is_unsent = UNSENT in record.error and call is not None and not self._keeps_thoughts(call)
         return is_whole or is_early or is_rebound or is_unsent or record.error == ELSEWHERE
+
+    def _is_lesson(self, worker: str, record: RecordedRequest) -> bool:
+        """Whether a worker learns by a refusal that a model counts more than we do: a killed one learns it anew."""
+        if TOO_LONG not in record.error or not record.body:
+            return False
+        lessons = worker, record.body["model"]
+        self._lessons[lessons] += 1
+        return self._lessons[lessons] <= MOST_LESSONS + len(self.world.kills)
 
     def _of_words(self, exchange: Exchange, call: Call) -> Iterator[str]:
         assert exchange.record

@@ -11,7 +11,12 @@ import pytest
 from hypothesis import given
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.openrouter.request import Composer, identity_parameters, with_breakpoints
+from open_webui_openrouter_pipe.openrouter.request import (
+    Composer,
+    identity_parameters,
+    own_plugins,
+    with_breakpoints,
+)
 from open_webui_openrouter_pipe.openrouter.server_tools import ServerToolSettings, with_server_tools
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
@@ -108,7 +113,7 @@ def test_pdfs_name_the_engine_that_reads_them() -> None:
     web, parser = {"id": "web"}, {"id": "file-parser", "pdf": {"engine": "native"}}
     own = {"id": "file-parser"}
     plugins = [
-        composer(given, pdf_engine=engine).build(read).body.get("plugins")
+        composer(given, plugins=own_plugins(engine, None, is_fitted=True)).build(read).body.get("plugins")
         for given, engine, read in (
             ({"plugins": [web]}, "native", items),
             ({"plugins": [web]}, "native", []),
@@ -117,6 +122,23 @@ def test_pdfs_name_the_engine_that_reads_them() -> None:
         )
     ]
     assert plugins == [[web, parser], [web], [own], None]
+
+
+def test_what_is_too_long_for_a_small_window_is_refused_not_cut() -> None:
+    """OpenRouter removes the middle of such a prompt in silence, unless it is told not to, or the parameters say so."""
+    web, told = {"id": "web"}, {"id": "context-compression", "enabled": False}
+    own = {"id": "context-compression"}
+
+    def plugins(window_tokens: int, *given: Mapping[str, Any], is_fitted: bool = True) -> Any:
+        parameters = {"plugins": [*given]} if given else {}
+        composed = composer(parameters, plugins=own_plugins("native", window_tokens, is_fitted=is_fitted))
+        answer, summary = composed.build([ONE]), composed.build_summary_request([ONE], output_tokens=9)
+        return answer.body.get("plugins"), summary.get("plugins"), composed.has_added_input
+
+    assert plugins(8_192) == ([told], [told], False)
+    assert plugins(8_192, web) == ([web, told], [told], True)
+    assert plugins(8_192, own) == ([own], [told], True)
+    assert plugins(8_193) == plugins(8_192, is_fitted=False) == (None, None, False)
 
 
 def test_a_summary_request_keeps_what_the_cache_depends_on() -> None:

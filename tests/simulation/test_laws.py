@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from base64 import b64encode
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.simulation.faults import Strike
 from scripts.simulation.host import KNOWLEDGE, Deleted, Shown
-from scripts.simulation.laws import Laws, broken_at
+from scripts.simulation.laws import TOO_LONG, Laws, broken_at
 from scripts.simulation.services import Call, Exchange
 from scripts.standin.state import RecordedRequest
 
@@ -198,6 +199,25 @@ def ordered(world: World) -> None:
     world.last.faults.append({"kind": "recorded", "row": 1})
 
 
+def too_long(times: int) -> Callable[[World], None]:
+    """The request was sent so often, and was each time too long for its window, before a shorter one was."""
+
+    def change(world: World) -> None:
+        for _ in range(times):
+            longer = copy(world.record)
+            longer.status, longer.usage = 400, None
+            longer.error = "This endpoint's maximum context length is 8000 tokens."
+            world.upstream.exchanges.insert(0, Exchange("w0", FIRST_CALL, longer))
+
+    return change
+
+
+def refused_as_long(world: World) -> None:
+    """What was too long was not sent shorter."""
+    world.record.status, world.record.error = 400, TOO_LONG
+    world.show(error="Refused.")
+
+
 def continued(world: World) -> None:
     """What was refused is continued at once, in the same message."""
     ordered(world)
@@ -335,6 +355,9 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "a refusal": (also(refused, lambda world: world.show(error="Refused.")), "valid failure"),
     "one that was ordered, and told": (also(ordered, lambda world: world.show(error="Refused.")), ""),
     "one that was ordered, and not told": (ordered, "failure"),
+    "one that teaches how a model counts": (too_long(2), ""),
+    "one that should have taught it": (too_long(3), "valid"),
+    "one that leads to nothing shorter": (refused_as_long, "valid failure"),
     "one that is continued at once": (continued, ""),
     "one whose continuation is shown in part": (
         also(continued, lambda world: world.show(output="[]")),
