@@ -348,7 +348,9 @@ class Laws:
             return
         self.judged["marker"] += 1
         pasted = _marked(json.dumps(shown.messages))
-        names = {name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)} - self._stored
+        names = {
+            name for name in _marked(shown.output) - pasted if not name.startswith(FLEETING)
+        } - self._stored
         if not names or shown.call.chat_id.startswith(TEMPORARY):
             return
         owners = dict(self.world.query(NAMED, [json.dumps(sorted(names))]))
