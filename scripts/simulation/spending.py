@@ -144,13 +144,11 @@ class Spending:
 
     def before(self, now: float, exchanges: Iterable[Exchange], answers: Sequence[Shown]) -> Iterator[str]:
         """What does not hold by what was spent before the moment: requests, and what had to be said."""
+        for shown in answers:
+            self._told.update(self._tellings(shown, now))
         exchanges = [*exchanges]
         if self.has_limits and self._is_one_day(exchanges, now):
             yield from self._of_requests(exchanges)
-            for shown in answers:
-                for limit in self.limits_of(shown.call.user_id):
-                    if any(f"{limit} is nearly used up" in line for line in shown.lines):
-                        self._told.add(self._telling(shown, limit, now))
             for shown in answers:
                 if shown.ended == "whole" and not shown.messages[-1].startswith("/"):
                     yield from self._of_silence(shown, now)
@@ -200,12 +198,25 @@ class Spending:
         if shares[nearest] >= 1 + MOST_ROUNDING:
             yield f"limit: {shown.call} is answered, and {nearest} is used up"
             return
-        is_told = not _has_page(shown) or self._telling(shown, nearest, now) in self._told
+        telling = shown.call.user_id, str(nearest), self._bounds(nearest.period, now)[1]
+        is_told = not _has_page(shown) or telling in self._told
         if shares[nearest] >= NEAR_SHARE + MOST_ROUNDING and not is_told:
             yield f"limit: {shown.call} is not told that {shares[nearest]:.0%} of {nearest} are spent"
 
-    def _telling(self, shown: Shown, limit: Limit, now: float) -> tuple[str, str, datetime]:
-        return shown.call.user_id, str(limit), self._bounds(limit.period, now)[1]
+    def _tellings(self, shown: Shown, now: float) -> Iterator[tuple[str, str, datetime]]:
+        """What an answer says is nearly used up, until which end of its period."""
+        limits = {str(limit): limit for limit in self.limits_of(shown.call.user_id)}
+        for name, how, until in SAID.findall("\n".join(shown.lines)):
+            if how == "nearly used up" and name in limits:
+                for end in self._ends(shown, limits[name], until, now):
+                    yield shown.call.user_id, name, end
+
+    def _ends(self, shown: Shown, limit: Limit, until: str, now: float) -> set[datetime]:
+        """Which ends of its period an answer may name so, by the clock of any worker since the moment has begun."""
+        times = (self._since, now - SKEW_SECONDS, now, now + SKEW_SECONDS)
+        ends = [(seconds, self._bounds(limit.period, seconds)[1]) for seconds in times]
+        has_page = _has_page(shown)
+        return {end for seconds, end in ends if until == _clock_text(end, seconds, has_page=has_page)}
 
     def after(
         self, now: float, exchanges: Sequence[Exchange], answers: Sequence[Shown], last_kill: float
@@ -235,7 +246,8 @@ class Spending:
         if spent < share * limit.dollars - MOST_ROUNDING and not unsure:
             yield f"limit: {shown.call} is told that {name} is {how}, of which ${spent:.4f} were spent"
         end = self._bounds(limit.period, now)[1]
-        if until != (expected := _clock_text(end, now, has_page=_has_page(shown))):
+        if end not in self._ends(shown, limit, until, now):
+            expected = _clock_text(end, now, has_page=_has_page(shown))
             yield f"limit: {shown.call} is told that {name} is {how} until {until}, which is {expected}"
 
 

@@ -595,6 +595,48 @@ def test_what_was_judged_is_not_judged_again() -> None:
     assert [line.partition(":")[0] for line in laws.check()] == ["bill"]
 
 
+@pytest.mark.parametrize(
+    ("valve", "until", "next_day", "broken"),
+    [("user: 0.1/month", "1 February at 01:00", 0.0, []), ("user: 0.1/day", "01:00", 0.09, ["limit"])],
+)
+def test_what_is_said_before_midnight_counts_until_the_end_that_it_names(
+    valve: str, until: str, next_day: float, broken: list[str]
+) -> None:
+    """Nothing is judged then, but who was told of a month's limit is not told again, of another day's they are."""
+    line = f"Your spending limit of $0.10 a {valve.rpartition('/')[2]} is nearly used up, until {until}: shortened."
+    world = World()
+    limited(valve, spent=0.09, answered=False)(world)
+    answer = world.host.answers[-1]
+    world.show(lines=(line,))
+    for hours, spent in ((23.5, 0.0), (36, next_day)):
+        world.clock.true = lambda seconds=hours * 3_600: seconds
+        world.rows.execute(ROW, (f"row-{hours}", "", 1, spent))
+        created = "UPDATE openrouter_pipe_audit SET created = ? WHERE id = ?"
+        world.rows.execute(created, (hours * 3_600 - 60, f"row-{hours}"))
+        assert world.laws.check() == []
+    world.host.answers.append(answer)
+    assert [line.partition(":")[0] for line in world.laws.check()] == broken
+
+
+@pytest.mark.parametrize(
+    ("hours", "until", "broken"),
+    [
+        (22.5, "01:00", []),
+        (22.5, "02:00", ["limit"]),
+        (12, "01:00", ["limit"]),
+        (22.5, "2 January at 01:00", []),
+    ],
+)
+def test_an_end_may_be_named_by_a_clock_that_is_wrong(hours: float, until: str, broken: list[str]) -> None:
+    """To a worker that is an hour ahead it is the user's next day already, and the end of UTC's day is today."""
+    world = World()
+    limited(spent=0.11, answered=False)(world)
+    answer = REACHED.replace("2 January at 01:00", until)
+    world.show(error=answer, lines=(answer,))
+    world.clock.true = lambda: hours * 3_600
+    assert [*{line.partition(":")[0] for line in world.laws.check()}] == broken
+
+
 def test_the_sums_are_audited_at_the_end() -> None:
     """Those of chats and accounts are compared with their rows."""
     world = World()
