@@ -285,7 +285,9 @@ class Laws:
             if exchange.generation:
                 self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0, exchange.call
             kinds = moment.kinds(exchange.call, exchange.worker)
-            is_lost = exchange.call in helped and (LOSING & kinds or exchange.call in elsewhere)
+            # under a limit the answer's length is asked for, and counted with what nobody could measure before
+            is_long = TOO_LONG in record.error and self.spending.has_limits
+            is_lost = exchange.call in helped and (LOSING & kinds or exchange.call in elsewhere or is_long)
             is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record) or is_lost
             if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"

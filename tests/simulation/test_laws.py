@@ -321,11 +321,33 @@ def left(world: World) -> None:
     world.record.disconnected = True
 
 
+def too_long(world: World) -> None:
+    world.record.status, world.record.error = 400, "This endpoint's maximum context length is 8000 tokens."
+    world.record.usage = None
+
+
+def asked_shorter(world: World) -> None:
+    """The same answer is asked for once more."""
+    call, shown = world.last.call, world.host.answers[-1]
+    world.upstream.exchanges[-1].generation = ""
+    world.rows.execute("DELETE FROM openrouter_pipe_audit WHERE generation = 'gen-1'")
+    world.upstream.service.bills.pop("gen-1")
+    world.asked([QUESTION], call=call)
+    world.record.written = "Yes."
+    world.host.answers[:] = [shown]
+
+
 BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "a world in order": (lambda _: None, ""),
     "a refusal": (also(refused, lambda world: world.show(error="Refused.")), "valid failure"),
     "one that was ordered, and told": (also(ordered, lambda world: world.show(error="Refused.")), ""),
     "one that was ordered, and not told": (ordered, "failure"),
+    "one of what is too long, without a limit": (also(too_long, asked_shorter), "valid"),
+    "one under a limit, after which less is sent": (also(limited(), too_long, asked_shorter), ""),
+    "one after which nothing is": (
+        also(limited(), too_long, lambda world: world.show(error="Long.")),
+        "valid failure",
+    ),
     "a field that is ignored": (lambda world: world.record.warnings.append("unknown key"), "valid"),
     "a stand-in that fails": (lambda world: world.upstream.failures.append("KeyError"), "valid"),
     "an error after a fault that has struck it": (
