@@ -88,6 +88,8 @@ FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
 TEMPORARY = "temporary:"
 """How the id of a chat begins that is not saved."""
+MADE_SECONDS = 10.0
+"""How long before it is sent a request may be made."""
 MOST_TASKS = 8
 """Of a worker, when nothing runs: those that wait for the next thing to do."""
 NO_BILL: Json = {"total_cost": 0, "upstream_inference_cost": 0, "is_named": False}
@@ -344,7 +346,7 @@ class Laws:
             outputs = [
                 each.record.output
                 for each in sent
-                if each.record and self._knows_models(each.worker, each.record.received_at)
+                if each.record and self._knows_models(each.worker, each.record.received_at - MADE_SECONDS)
             ]
             chat.thoughts = {item["id"] for items in outputs for item in items if item["type"] == "reasoning"}
             chat.worker = sent[-1].worker if sent else ""
