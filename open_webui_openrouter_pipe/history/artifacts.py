@@ -294,12 +294,12 @@ class Reader:
 
 def _incomplete(item: Mapping[str, Any], writer: str | None) -> str | None:
     """What reasoning lacks that its provider asks for; `writer` is the family of the model that wrote it."""
-    style = maker_of(item) or writer
-    is_encrypted = not _is_blank(item.get("encrypted_content"))
-    is_sealed = is_encrypted or not _is_blank(item.get("signature"))
-    if style == ANTHROPIC and not is_sealed:
+    maker = maker_of(item)
+    style = maker or writer
+    is_sealed = not all(map(_is_blank, map(item.get, ("encrypted_content", "signature"))))
+    if not is_sealed and (style == ANTHROPIC or maker in PROVIDER_BOUND):
         return "has no signature"
-    if style == OPENAI and not (is_encrypted or item.get("content")):
+    if (maker or style == OPENAI) and not (is_sealed or item.get("content")):
         return "has no encrypted content"
     if not (is_sealed or item.get("content") or item.get("summary")):
         return "is empty"

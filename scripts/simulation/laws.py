@@ -13,8 +13,8 @@ it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anythi
     double      no request has a message of its chat twice
     gone        of a user or a chat that was deleted no rows are left after three days, of one that is not saved never
     own         no request has a word of another user's, but in a channel, nor a thought
-    prefix      a request begins as the one before it of its chat, unless its plan has gone a step further
-    thought     what a model has thought in the last answer is in the next request, where it is kept
+    prefix      a request begins as the one before it of its chat, unless its plan has gone a step further, or more fits
+    thought     what a model has thought in the last answer is in the next request, where it is kept, and was asked for
     bill        what was billed has one row of its user and chat, of as much; it is an estimate only after a fault
     limit       nothing is sent at a spending limit, and what is said of one is so
     sum         the sums of chats and accounts are those of the rows, at the end
@@ -97,6 +97,8 @@ TEXT_FILE = "data:text/plain;base64,"
 """How a text begins that is a file."""
 UNSAVED = ":"
 """What the id of a temporary chat or a channel has."""
+MADE_SECONDS = 10.0
+"""How long before it is sent a request may be made."""
 MOST_TASKS = 8
 """Of a worker, when nothing runs: those that wait for the next thing to do."""
 NO_BILL: Json = {"total_cost": 0, "upstream_inference_cost": 0, "is_named": False}
@@ -126,7 +128,7 @@ NEW_ROWS = f"{ROWS} AND rowid > (SELECT max(rowid) FROM openrouter_pipe_audit) -
 NAMED = "SELECT id, user_id FROM openrouter_pipe_artifact WHERE id IN (SELECT value FROM json_each(?))"
 GUESSES = f"{ROWS} AND id IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
 ESTIMATES = "SELECT estimate FROM openrouter_pipe_hold"
-STEPS = "SELECT steps FROM openrouter_pipe_audit WHERE generation = ?"
+STEPS = "SELECT steps, limit_tokens FROM openrouter_pipe_audit WHERE generation = ?"
 
 
 class World(Protocol):
@@ -186,6 +188,8 @@ class _Chat:
     """Whether anything in it was: what is left out of it for that, the worker knows alone that was told so."""
     worker: str = ""
     """Which one has answered last."""
+    limit_tokens: int = 0
+    """How much was found to fit into its last request: bills teach that more does, and it is sent whole again."""
 
 
 class Laws:
@@ -214,6 +218,8 @@ class Laws:
         self._guesses: dict[str, int] = {}
         """The ids of rows that are estimates, and when they were made: their bills may come."""
         self._seen: dict[Deleted, float] = {}
+        self._listed: dict[str, float] = {}
+        """The workers that have the list of models, and since when: others ask for no sealed thoughts."""
         """What was deleted three days ago, and when somebody was answered first thereafter, which has rows swept."""
         self._awaited: dict[str, tuple[str, str]] = {}
         """The bills of killed workers whose estimates are held, and whose user and chat they are of."""
@@ -294,6 +300,9 @@ class Laws:
             self.judged["valid"] += 1
             if exchange.generation:
                 self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0, exchange.call
+            is_list = record.path.startswith("/models") and record.status == 200
+            if is_list and not self._knows_models(exchange.worker, record.ended_at or 0.0):
+                self._listed[exchange.worker] = record.ended_at or 0.0
             kinds = moment.kinds(exchange.call, exchange.worker)
             is_lost = exchange.call in helped and (
                 LOSING & kinds or exchange.call in elsewhere or self._is_lesson(exchange.worker, record)
@@ -361,12 +370,18 @@ class Laws:
                 if turns[shown.call.chat_id] == 1:
                     yield from self._of_prefix(shown, sent, chat)
             chat.body = last.body if last else None
-            outputs = [each.record.output for each in sent if each.record]
+            outputs = [
+                each.record.output
+                for each in sent
+                if each.record and self._knows_models(each.worker, each.record.received_at - MADE_SECONDS)
+            ]
             thoughts = [item for items in outputs for item in items if item["type"] == "reasoning"]
             if any(text.startswith(KNOWLEDGE) for text in shown.before):  # which its next request has not
                 thoughts = [item for item in thoughts if not str(item.get("format")).startswith(BINDING)]
             chat.thoughts = {item["id"] for item in thoughts}
             chat.worker = sent[-1].worker if sent else ""
+            found = self.world.query(STEPS, [sent[-1].generation]) if sent else ()
+            chat.limit_tokens = next((limit for _, limit in found), chat.limit_tokens)
             is_refused = any(each.record and each.record.status >= 400 for each in sent)
             chat.was_refused |= is_refused
             chat.is_odd = bool(kinds - HARMLESS or shown.error or is_refused) or shown.ended != "whole"
@@ -458,8 +473,19 @@ class Laws:
         if at == "":
             return
         found = self.world.query(STEPS, [sent[0].generation])
-        if not any(step.get("triggered") for (steps,) in found for step in json.loads(steps)):
+        is_foreseen = any(
+            limit > chat.limit_tokens or any(step.get("triggered") for step in json.loads(steps))
+            for steps, limit in found
+        )
+        if not is_foreseen:
             yield f"prefix: {shown.call} begins otherwise than the request before it, at {at}"
+
+    def _knows_models(self, worker: str, now: float) -> bool:
+        """Whether a worker has had the list of models by then, and was not killed since."""
+        since = self._listed.get(worker, now + 1)
+        return since <= now and not any(
+            name == worker and since < when <= now for name, when in self.world.kills
+        )
 
     def _kept(self, body: Json, call: Call) -> Json:
         """A request without thoughts, where the valves let them go after a turn; what followed them then has no id."""

@@ -38,7 +38,7 @@ BOOK = f"{KNOWLEDGE} has a line."
 FILE = f"data:text/plain;base64,{b64encode(DOCUMENT.encode()).decode()}"
 TABLES = """
     CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
-        purpose, created, rejected DEFAULT 0, steps DEFAULT '[]');
+        purpose, created, rejected DEFAULT 0, steps DEFAULT '[]', limit_tokens DEFAULT 0);
     CREATE TABLE openrouter_pipe_artifact (id, user_id, chat_id DEFAULT 'chat-1');
     CREATE TABLE openrouter_pipe_summary (user_id, chat_id);
     CREATE TABLE openrouter_pipe_prompt (user_id, chat_id);
@@ -46,7 +46,7 @@ TABLES = """
     CREATE TABLE openrouter_pipe_ledger (user_id, chat_id, cost, provider_cost);
     CREATE TABLE openrouter_pipe_usage (account, cost, provider_cost);
 """
-ROW = "INSERT INTO openrouter_pipe_audit VALUES (?,?,?,?,0,'ada','chat-1','a/m','answer',19990,0,'[]')"
+ROW = "INSERT INTO openrouter_pipe_audit VALUES (?,?,?,?,0,'ada','chat-1','a/m','answer',19990,0,'[]',0)"
 
 
 class World:
@@ -151,10 +151,14 @@ def goes_on(world: World, *, system: str = "") -> Exchange:
     return world.asked(texts, before=more, messages=[QUESTION, SECOND, *texts], appended=True)
 
 
-def goes_on_without(*thoughts: str, **fields: str) -> Callable[[World], None]:
-    """The next request has not all that the model thought before its first answer."""
+def goes_on_without(*thoughts: str, listed: bool = True, **fields: str) -> Callable[[World], None]:
+    """The next request has not all that the model thought before its first answer; was the list of models there?"""
 
     def change(world: World) -> None:
+        if listed:
+            models = RecordedRequest("GET", "/models", "", {}, "account", b"", None, NOW - 99)
+            models.status, models.ended_at = 200, NOW - 50
+            world.upstream.exchanges.insert(0, Exchange("w0", None, models))
         world.record.output = [{"type": "reasoning", "id": each, **fields} for each in ("rs_1", "rs_2")]
         assert world.laws.check() == []
         kept = [{"type": "reasoning", "id": each} for each in ("rs_1", "rs_2") if each not in thoughts]
@@ -445,6 +449,11 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         ),
         "thought",
     ),
+    "one whose worker knew no models": (goes_on_without("rs_2", listed=False), ""),
+    "one whose worker knew those of a process that is dead": (
+        also(lambda world: world.kills.append(("w0", NOW - 20)), goes_on_without("rs_2")),
+        "",
+    ),
     "one whose user lets them go": (
         also(
             lambda world: world.host.valves.update(PERSIST_REASONING_TOKENS="disabled"),
@@ -459,6 +468,21 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
             lambda world: world.show(lines=("Stored items not reloaded: 3 (the database is unavailable).",)),
         ),
         "",
+    ),
+    "one into which more fits": (
+        also(
+            lambda world: goes_on(world, system=" Changed."),
+            sql("UPDATE openrouter_pipe_audit SET limit_tokens = 9 WHERE generation = 'gen-3'"),
+        ),
+        "",
+    ),
+    "one into which less fits": (
+        also(
+            sql("UPDATE openrouter_pipe_audit SET limit_tokens = 9"),
+            lambda world: goes_on(world, system=" Changed."),
+            sql("UPDATE openrouter_pipe_audit SET limit_tokens = -9 WHERE generation = 'gen-3'"),
+        ),
+        "prefix",
     ),
     "one that a step of the plan has": (
         also(
