@@ -62,7 +62,7 @@ from .own_tools import OwnCalls, ToolRuns
 from .recorder import PictureStorage, Recorder
 
 STORE_UNAVAILABLE: Final = "store unavailable"
-"""Under this name a user is informed once that items can be neither reloaded nor saved, until they can again."""
+"""Under this name a user is informed once that items cannot be saved, or reloaded, until they can be saved again."""
 
 _End = TypeVar("_End", ResponseFinished, ResponseFailed)
 

@@ -392,8 +392,10 @@ class TurnRunner:
             for ulid, each in loaded.items()
             if isinstance(each, MissingArtifact) and not is_fleeting(ulid)
         }
-        unavailable = [*reasons.values()].count("unavailable")
-        if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
+        unavailable, name = [*reasons.values()].count("unavailable"), f"{self.origin.chat_id}\nunavailable"
+        if not unavailable:
+            reported.forget(self.origin.user_id, name)
+        elif name in reported.add(self.origin.user_id, [name, STORE_UNAVAILABLE]):
             reason = (notice("summary_failure_database_unavailable"),)
             await self.channel.put(Notice(notice("artifacts_missing", count=unavailable, details=reason)))
         lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
