@@ -452,7 +452,7 @@ class Laws:
             begun = sorted(text[:40] for text in new)[:3]
             yield f"cut: {shown.call} was sent without {begun}, and nothing was said ({shown.lines})"
         chat.lacks |= missing
-        if shown.expects and self.world.host.valves.get("RECALL", True):
+        if shown.expects:
             self.judged["recall"] += 1
             if (
                 shown.ended == "whole"
