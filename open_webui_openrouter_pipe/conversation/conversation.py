@@ -206,8 +206,8 @@ def build_conversation(
 ) -> Conversation:
     """Divide the items into turns; `turn_of_item` names the turn of each item and never decreases.
 
-    `unfilled` are the items before their attachments were put in place, which chains name. What is `bound` to a chain,
-    in hexadecimal digits, is left out where another stands before its turn; "" is bound to none.
+    `unfilled` are the items before their attachments were put in place, which chains name. A turn goes without
+    reasoning where any of it is `bound` to another chain, in hexadecimal digits, than stands before; "" is to none.
     """
     turns: list[Turn] = []
     chain = sent_chain = CHAIN_START
@@ -215,8 +215,10 @@ def build_conversation(
     for index, group in groupby(numbered, key=itemgetter(0)):
         entries: list[DigestedItem] = []
         named: list[DigestedItem] = []
-        for _, item, before, bound_to in group:
-            if not bound_to or bound_to == chain.hex():
+        parts = [*group]
+        elsewhere = {*map(itemgetter(3), parts)} - {"", chain.hex()}
+        for _, item, before, _ in parts:
+            if not (elsewhere and is_reasoning(item)):
                 entries.append(digest_item(item))
                 named.append(entries[-1] if item is before else digest_item(before))
         said = [entry for entry in named if not is_reasoning(entry.item)]

@@ -50,6 +50,22 @@ def test_chain_digests_name_a_prefix() -> None:
     assert len({one[1], edited_end[1], edited_start[1]}) == 3
 
 
+def test_a_turn_with_reasoning_about_another_chat_goes_without_any() -> None:
+    """Claude verifies a turn's thinking as a whole: what is about this chat goes along; other turns keep theirs."""
+    turn = [user("a"), reasoning(), call("1"), output("1", "x"), reasoning(), answer("b")]
+    chat = history(turn, turn)
+    first = build_conversation(chat.items, chat.turn_of_item).turns[0].chain.hex()
+    here, elsewhere = (
+        build_conversation(
+            chat.items, chat.turn_of_item, bound=["", *[""] * 6, bound, *[""] * 2, first, ""]
+        ).turns
+        for bound in (first, "00")
+    )
+    kinds = [[entry.item["type"] for entry in each.entries] for each in (*here, *elsewhere)]
+    assert kinds[:3] == [[item["type"] for item in turn]] * 3
+    assert kinds[3] == ["message", "function_call", "function_call_output", "message"]
+
+
 def test_a_long_text_is_named_by_all_of_it() -> None:
     """In whichever window it differs; and by its length, so that no short text has its name."""
     text = "A" * (2 * LONG_CHARACTERS + 1)
