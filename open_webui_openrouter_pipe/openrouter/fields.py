@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
+from ..history.artifacts import OPENAI, model_family
 from ..ports import Model, Request
 from ..responses.values import Kept, as_list, as_number, as_object, as_text, once, wire_name
 
@@ -232,7 +233,7 @@ def read_parameters(host: Mapping[str, Any], *, model: Model | None, model_id: s
         "tools": tools or None,
         "tool_choice": _read_tool_choice(offered.get("tool_choice")) if tools else None,
         "input": (),
-        "include": _read_include(offered.get("include"), model),
+        "include": _read_include(offered.get("include"), model, model_id),
         "reasoning": _read_reasoning(offered, model) or None,
         "text": _read_text(offered, model) or None,
     }
@@ -317,13 +318,18 @@ def _read_tool_choice(value: Any) -> str | dict[str, Any] | None:
     return {"type": "function", "name": wire_name(name)} if name else None
 
 
-def _read_include(value: Any, model: Model | None) -> list[str] | None:
-    """Return what to include; sealed reasoning only where the model reasons, since others refuse the request."""
+def _read_include(value: Any, model: Model | None, model_id: str) -> list[str] | None:
+    """Return what to include: sealed reasoning, unless the model does not reason, since OpenAI refuses that then.
+
+    Of models that are not known, those are asked for it that cannot be OpenAI's: Google's take no result of a tool
+    without it.
+    """
     given = _texts(value, limit=10) or []
-    if model is None:
-        return given or None
     others = [name for name in given if name != _ENCRYPTED_REASONING]
-    return [_ENCRYPTED_REASONING, *others] if model.reasons else others or None
+    if model is None and model_family(model_id) in {None, OPENAI}:
+        return given or None
+    reasons = model is None or model.reasons
+    return [_ENCRYPTED_REASONING, *others] if reasons else others or None
 
 
 def _read_reasoning(offered: Mapping[str, Any], model: Model | None) -> dict[str, Any] | None:

@@ -64,6 +64,8 @@ _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
 _REFERENCE_LETTERS: Final = 6
 
 _OF_TOOLS: Final = ("tools", "tool_choice")
+_SENT_ONCE: Final = "once"
+"""Stands for the chain before a turn that was sent otherwise than in any other request."""
 log = logging.getLogger(__name__)
 
 
@@ -454,7 +456,9 @@ class TurnRunner:
             request = replace(request, body={k: v for k, v in request.body.items() if k not in _OF_TOOLS})
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
-        origin, ports, base = self.origin, self.ports, (built.prompt, conversation.chains[-2].hex())
+        is_usual = report is None and not how.in_words
+        base = built.prompt, conversation.chains[-2].hex() if is_usual else _SENT_ONCE
+        origin, ports = self.origin, self.ports
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         ids = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
         round_ = Round(

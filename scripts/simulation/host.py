@@ -267,7 +267,8 @@ class Host:
         before = (*turn.before, *words_of(results))
         output, lines = json.dumps(turn.output), tuple(turn.lines)
         self.log("answer", request.chat.id, turn.answer.id, ended, output, turn.lines, turn.error)
-        asked = turn.appended, request.expects, before, process.name
+        expects = request.expects if self.valves_of(process.pipe).get("RECALL", True) else ""
+        asked = turn.appended, expects, before, process.name
         self.answers.append(Shown(turn.call, said, output, lines, turn.error, ended, *asked))
 
     async def mention(
@@ -326,7 +327,7 @@ class Host:
 
     async def _call(self, pipe: Pipe, user_id: str, body: Json, metadata: Json, task: str | None) -> Any:
         user = self.users[user_id]
-        pipe.valves = pipe.Valves(**{**self.valves, **self.own_valves.get(pipe, {})})
+        pipe.valves = pipe.Valves(**self.valves_of(pipe))
         given = {
             "id": user.id,
             "name": user.id,
@@ -335,6 +336,10 @@ class Host:
         }
         options: Json = {"__user__": given, "__metadata__": metadata, "__task__": task}
         return await pipe.pipe(body, **options, __event_emitter__=_nowhere)
+
+    def valves_of(self, pipe: Pipe) -> Json:
+        """The administrator's valves, as a process has them."""
+        return {**self.valves, **self.own_valves.get(pipe, {})}
 
     def image_url(self, file_id: str) -> str:
         """A stored picture as the host writes it into messages."""

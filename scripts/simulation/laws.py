@@ -348,7 +348,7 @@ class Laws:
         for item in exchange.record.output:
             if item["type"] == "reasoning":
                 self._thoughts_of[item["id"]] = call.user_id
-        if exchange.record.status >= 400:
+        if exchange.record.usage is None:  # an answer that has begun may be refused as well
             self._refused |= _thoughts(exchange.record.body)
 
     # --- answers
@@ -358,7 +358,10 @@ class Laws:
         for exchange in moment.exchanges:
             if exchange.call and _is_answer(exchange):
                 by_call[exchange.call].append(exchange)
-        turns = Counter(shown.call.chat_id for shown in moment.answers)
+        turns, lines = Counter[str](), defaultdict[str, list[str]](list)
+        for shown in moment.answers:
+            turns[shown.call.chat_id] += 1
+            lines[shown.call.chat_id] += shown.lines
         for shown in moment.answers:
             sent = by_call[shown.call]
             chat = self._chats[shown.call.user_id, shown.call.chat_id]
@@ -368,7 +371,7 @@ class Laws:
             yield from self._of_text(shown, sent)
             last = sent[-1].record if sent else None
             if last and shown.call.chat_id:
-                yield from self._of_cut(shown, last, chat)
+                yield from self._of_cut(shown, last, chat, lines[shown.call.chat_id])
                 if turns[shown.call.chat_id] == 1:
                     yield from self._of_prefix(shown, sent, chat)
             chat.body = last.body if last else None
@@ -427,9 +430,12 @@ class Laws:
             if owners.get(name) != shown.call.user_id:
                 yield f"marker: {name} of {shown.call} is of {owners.get(name, 'nobody')}"
 
-    def _of_cut(self, shown: Shown, record: RecordedRequest, chat: _Chat) -> Iterator[str]:
+    def _of_cut(
+        self, shown: Shown, record: RecordedRequest, chat: _Chat, lines: Sequence[str]
+    ) -> Iterator[str]:
+        """Of two answers side by side one has the `lines` that are said once in a chat."""
         self.judged["cut"] += 1
-        said = [*shown.lines, shown.error]
+        said = [*lines, shown.error]
         is_told = any(text.startswith(COMMANDS_THAT_CUT) for text in shown.messages)
         is_told |= any(map(SAID_OF_CUTS.search, said)) or shown.ended != "whole"
         strings = [*map(_of_file, _strings(record.body))]
@@ -449,7 +455,7 @@ class Laws:
             begun = sorted(text[:40] for text in new)[:3]
             yield f"cut: {shown.call} was sent without {begun}, and nothing was said ({shown.lines})"
         chat.lacks |= missing
-        if shown.expects and self.world.host.valves.get("RECALL", True):
+        if shown.expects:
             self.judged["recall"] += 1
             if (
                 shown.ended == "whole"

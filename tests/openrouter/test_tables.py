@@ -17,6 +17,7 @@ from open_webui_openrouter_pipe.openrouter import controls
 from open_webui_openrouter_pipe.openrouter.catalog import FetchFailure, read_key, read_models
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
 from open_webui_openrouter_pipe.openrouter.errors import retry_after, to_error
+from open_webui_openrouter_pipe.openrouter.fields import read_parameters
 from open_webui_openrouter_pipe.openrouter.listing import Status
 from open_webui_openrouter_pipe.openrouter.offer import family, is_offered, read_variants
 from open_webui_openrouter_pipe.openrouter.problems import Checks, Problem
@@ -62,8 +63,14 @@ def parameters(host: Any, model: str) -> Any:
     """What is renamed, coerced, clamped or dropped; the reasoning of a model that thinks comes sealed."""
     body = read(host, MODELS[model])
     assert (body.pop("model"), body.pop("input")) == ("a/m", ())
-    assert "think" not in model or body.pop("include") == ["reasoning.encrypted_content"]
+    may_think = "think" in model or model == "unknown"
+    assert not may_think or body.pop("include") == ["reasoning.encrypted_content"]
     return body
+
+
+def included(given: Any, model: str, model_id: str) -> Any:
+    """OpenAI refuses sealed reasoning for a model that does not reason; nobody else does."""
+    return read_parameters({"include": given}, model=MODELS[model], model_id=model_id).body.get("include")
 
 
 def of_chat(given: Any, model: Any, model_id: str = "a/m", offered: Any = (), **switched: Any) -> Any:
@@ -245,6 +252,7 @@ def summary_budget(effort: Any) -> Any:
 
 OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
     "parameters": parameters,
+    "included": included,
     "chat": lambda given, model_id, identity, lifetime: of_chat(
         given, None, model_id, identity=identity, cache_lifetime=lifetime
     ),

@@ -139,6 +139,18 @@ def test_rows_of_a_deleted_user_that_are_not_swept_are_found(monkeypatch: pytest
     assert ran.broken.law == "gone"
 
 
+def test_a_worker_that_has_not_seen_that_it_is_to_quote_need_not() -> None:
+    """Another one must: what is asked for there was not sent word for word."""
+    small = {"model": "mistralai/mistral-small-8k"}
+    asked = [small | {"act": "ask", "number": 30_000_004 + at, "words": 2_000} for at in range(4)]
+    remember = small | {"act": "remember", "number": 4}  # what the first one says
+    story = told(*asked, remember, remember | {"worker": 1})
+    story["workers"] = 2
+    story["moments"][4]["faults"] = [{"kind": "settings", "worker": "w0", "valves": {"RECALL": False}}]
+    ran = run(story)
+    assert (ran.broken, ran.judged["recall"]) == (None, 1)
+
+
 @pytest.mark.servers
 def test_the_laws_hold_on_real_servers(postgres_url: str, redis_server: RedisServer) -> None:
     """There a seed need not repeat."""
