@@ -26,6 +26,7 @@ it is known: `canary-USER-NUMBER`. A moment is over when nobody waits for anythi
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from base64 import b64decode
@@ -188,8 +189,9 @@ class _Chat:
     """Whether anything in it was: what is left out of it for that, the worker knows alone that was told so."""
     worker: str = ""
     """Which one has answered last."""
-    limit_tokens: int = 0
-    """How much was found to fit into its last request: bills teach that more does, and it is sent whole again."""
+    limit_tokens: float = math.inf
+    """How much was found to fit into its last request, if that lacks any turn: where bills teach that more does, it is
+    decided anew which. One that lacks none lacks none then, either."""
 
 
 class Laws:
@@ -218,9 +220,9 @@ class Laws:
         self._guesses: dict[str, int] = {}
         """The ids of rows that are estimates, and when they were made: their bills may come."""
         self._seen: dict[Deleted, float] = {}
+        """What was deleted three days ago, and when somebody was answered first thereafter, which has rows swept."""
         self._listed: dict[str, float] = {}
         """The workers that have the list of models, and since when: others ask for no sealed thoughts."""
-        """What was deleted three days ago, and when somebody was answered first thereafter, which has rows swept."""
         self._awaited: dict[str, tuple[str, str]] = {}
         """The bills of killed workers whose estimates are held, and whose user and chat they are of."""
         self.spending = Spending(world.host, world.upstream, self.judged)
@@ -384,7 +386,8 @@ class Laws:
             chat.thoughts = {item["id"] for item in thoughts}
             chat.worker = sent[-1].worker if sent else ""
             found = self.world.query(STEPS, [sent[-1].generation]) if sent else ()
-            chat.limit_tokens = next((limit for _, limit in found), chat.limit_tokens)
+            for steps, limit in found:
+                chat.limit_tokens = limit if _lacks_turns(json.loads(steps)) else math.inf
             is_refused = any(each.record and each.record.status >= 400 for each in sent)
             chat.was_refused |= is_refused
             chat.is_odd = bool(kinds - HARMLESS or shown.error or is_refused) or shown.ended != "whole"
@@ -656,6 +659,12 @@ def held_bytes(values: Iterable[Any]) -> int:
             left += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
             left += getattr(value, "__dict__", {}).values()
     return size
+
+
+def _lacks_turns(steps: Sequence[Json]) -> bool:
+    """Whether a plan has shortened its chat, now or earlier: with quotations it may be as large as it was."""
+    sizes = [step["tokens"] for step in steps if step["name"] != "recall"]
+    return min(sizes, default=0) < max(sizes, default=0)
 
 
 def _owner(call: Call) -> tuple[str, str]:

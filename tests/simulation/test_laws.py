@@ -140,10 +140,13 @@ class World:
 ANSWERED: tuple[Json, ...] = ({"role": "user", "content": QUESTION}, {"role": "assistant", "content": "Yes."})
 
 
-def goes_on(world: World, *, system: str = "") -> Exchange:
-    """Two more questions; before the second one the chat may have changed."""
+def goes_on(world: World, *, system: str = "", evicted_tokens: int = 0) -> Exchange:
+    """Two more questions; before the second one the chat may have changed, and the first one's may lack turns."""
     assert world.laws.check() == []
     world.asked([SECOND], before=ANSWERED, messages=[QUESTION, SECOND], appended=True)
+    sizes = {"cap": 9, "evict": 9 - evicted_tokens, "recall": 10}
+    steps = json.dumps([{"name": name, "tokens": tokens} for name, tokens in sizes.items()])
+    world.rows.execute("UPDATE openrouter_pipe_audit SET steps = ?", [steps])
     assert world.laws.check() == []
     changed = ({**ANSWERED[0], "content": f"{QUESTION}{system}"}, ANSWERED[1])
     more = (*changed, {"role": "user", "content": SECOND}, {"role": "assistant", "content": "No."})
@@ -471,15 +474,21 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     ),
     "one into which more fits": (
         also(
-            lambda world: goes_on(world, system=" Changed."),
+            lambda world: goes_on(world, system=" Changed.", evicted_tokens=2),
             sql("UPDATE openrouter_pipe_audit SET limit_tokens = 9 WHERE generation = 'gen-3'"),
         ),
         "",
     ),
+    "one into which more fits, and all has": (
+        also(
+            lambda world: goes_on(world, system=" Changed."),
+            sql("UPDATE openrouter_pipe_audit SET limit_tokens = 9 WHERE generation = 'gen-3'"),
+        ),
+        "prefix",
+    ),
     "one into which less fits": (
         also(
-            sql("UPDATE openrouter_pipe_audit SET limit_tokens = 9"),
-            lambda world: goes_on(world, system=" Changed."),
+            lambda world: goes_on(world, system=" Changed.", evicted_tokens=2),
             sql("UPDATE openrouter_pipe_audit SET limit_tokens = -9 WHERE generation = 'gen-3'"),
         ),
         "prefix",
@@ -487,7 +496,9 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that a step of the plan has": (
         also(
             lambda world: goes_on(world, system=" Changed."),
-            sql("""UPDATE openrouter_pipe_audit SET steps = '[{"triggered": true}]'"""),
+            sql(
+                """UPDATE openrouter_pipe_audit SET steps = '[{"name": "evict", "tokens": 7, "triggered": true}]'"""
+            ),
         ),
         "",
     ),
