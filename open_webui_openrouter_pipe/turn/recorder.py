@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from ..errors import AttachmentUnavailable, StoreError, StoreUnavailable
-from ..history.artifacts import PROVIDER_BOUND, maker_of, normalize_persisted_item
+from ..history.artifacts import OPENAI, PROVIDER_BOUND, maker_of, normalize_persisted_item
 from ..history.markers import fleeting, item_id, name_call
 from ..ports import Artifact, ArtifactStore, Downloads, FileContent, Files, RequestOrigin
 from ..responses.items import (
@@ -38,6 +38,9 @@ from ..words.lines import notice
 log = logging.getLogger(__name__)
 
 ReasoningRetention = Literal["disabled", "next_reply", "conversation"]
+
+_LASTING = ("message", "reasoning", "function_call", "openrouter:")
+"""How the types of items begin that a chat has anyway, or that no provider has written."""
 
 
 def generate_item_id() -> str:
@@ -96,6 +99,8 @@ class Recorder:
     """The artifacts that the ids of calls name, by the index of the call."""
     _unsaved: dict[int, Artifact] = field(default_factory=dict)
     _ended: set[int] = field(default_factory=set)
+    _unsent: set[int] = field(default_factory=set)
+    """What a provider has written and never gets back."""
     _call_ids: dict[int, str] = field(default_factory=dict)
     _replaced: dict[str, str] = field(default_factory=dict)
 
@@ -149,16 +154,23 @@ class Recorder:
             where = (ulid, of.user_id, of.chat_id, of.message_id, valid["type"], of.model)
             names = self.base if is_reasoning(valid) else ()
             self._unsaved[index] = Artifact(*where, valid, "", *names)
+        elif is_new and not item["type"].startswith(_LASTING):
+            self._unsent.add(index)
 
     def note_writer(self, model: str, provider: str) -> None:
         """Note which model has written the items, and who served it: that is known with the end alone.
 
-        What is durable by then is stored again where it matters: of another model, or sealed for one provider.
+        What is durable by then is stored again where it matters: of another model, sealed for one provider, or refused
+        by OpenAI, which takes no reasoning without what came next. That loses its seal, with which it would be sent.
         """
         for index, artifact in {**self.saved, **self._unsaved}.items():
             known = replace(artifact, model=model or artifact.model, provider=provider)
-            is_bound = provider and maker_of(artifact.item) in PROVIDER_BOUND
-            if index in self._unsaved or is_bound or known.model != artifact.model:
+            maker = maker_of(artifact.item)
+            is_alone = maker == OPENAI and index + 1 in self._unsent
+            if is_alone:
+                known = replace(known, item=cast("Item", {**known.item, "encrypted_content": None}))
+            is_bound = provider and maker in PROVIDER_BOUND
+            if index in self._unsaved or is_bound or is_alone or known.model != artifact.model:
                 self._unsaved[index] = known
 
     async def save(self) -> tuple[str, ...]:

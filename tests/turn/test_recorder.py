@@ -103,3 +103,35 @@ async def test_an_amendment_completes_the_stored_artifact() -> None:
     amended = artifact("id2", {**CALL, "arguments": '{"a":1}'})
     assert store.batches == [(artifact("id1", BARE),), (artifact("id1", THOUGHT), amended)]
     assert recorder.saved == {0: artifact("id1", THOUGHT), 1: amended}
+
+
+@pytest.mark.parametrize(
+    ("maker", "next_kind", "tools", "is_sealed"),
+    [
+        ("openai-responses-v1", "future_item", True, False),
+        ("openai-responses-v1", "computer_call", True, False),
+        ("openai-responses-v1", "web_search_call", False, False),
+        ("openai-responses-v1", "web_search_call", True, True),
+        ("openai-responses-v1", "openrouter:future", True, True),
+        ("openai-responses-v1", "function_call", False, True),
+        ("openai-responses-v1", "message", True, True),
+        ("anthropic-claude-v1", "future_item", True, True),
+    ],
+)
+async def test_openais_thought_before_what_is_never_sent_again_loses_its_seal(
+    maker: str, next_kind: str, *, tools: bool, is_sealed: bool
+) -> None:
+    """OpenAI refuses it without what came next; so also one that is durable, or complete with the end alone."""
+    store, sealed = FakeStore(), Reasoning(**THOUGHT, format=maker)
+    recorder = recorder_of(store, tools=tools)
+    bare = Reasoning(type="reasoning", id="rs", summary=[], format=maker)
+    recorder.keep(0, bare, bare)
+    after = OpaqueItem(type=next_kind, id="x", status="completed")
+    recorder.keep(1, after, after)
+    recorder.keep(2, sealed, sealed)
+    await recorder.save()
+    recorder.keep(0, sealed, sealed)
+    recorder.note_writer("", "")
+    await recorder.save()
+    seals = [recorder.saved[index].item.get("encrypted_content") for index in (0, 2)]
+    assert seals == ["sealed" if is_sealed else None, "sealed"]
