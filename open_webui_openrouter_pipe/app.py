@@ -133,7 +133,7 @@ class App:
         task = worker.own.start(turn.run())
         try:
             if call.in_chat:
-                lines = worker.memory.reported.add(call.user_id, permitted.lines)
+                lines = worker.memory.new_lines(call.user_id, "", permitted.lines)
                 lines += worker.memory.new_lines(call.user_id, call.chat_id, hosted)
                 lines += worker.memory.new_lines(call.user_id, call.message_id, said)
                 for line in lines:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from .conversation.slash import Compact
 from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
+from .money.limits import period_end
 from .openrouter import controls
 from .openrouter.client import require_usable
 from .openrouter.server_tools import may_search
@@ -33,7 +34,7 @@ class Permitted:
     """A call as it may be sent, with its settings, its model (None where unknown), and who pays for it.
 
     `find` returns a model of the catalogue, `offered` are those that the administrator offers, and `lines` what the
-    user is to know beforehand.
+    user is to know beforehand, by names under which it is said once.
     """
 
     call: Call
@@ -42,7 +43,7 @@ class Permitted:
     payer: Payer
     find: Callable[[str], Model | None]
     offered: Sequence[Model]
-    lines: tuple[str, ...]
+    lines: Mapping[str, str]
 
 
 async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
@@ -67,7 +68,7 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
         return None
     if call.task and worker.memory.declined.contains(call.user_id, call.chat_id):
         raise SpendingLimitReached(notice("answer_stopped"), detail="its chat's message was declined")
-    spending, lines = settings.spending, settings.notices
+    spending, lines = settings.spending, _named(settings.notices)
     payer = await worker.spending.admit(
         call.user_id,
         spending,
@@ -76,15 +77,18 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
         may_be_paid=model is not None and model.endpoint == "videos",
     )
     if payer.state and payer.state.is_near:
-        lines = (*lines, worker.spending.limit_line("limit_near", payer.state, call.time_zone))
+        end = period_end(payer.state.limit.period, worker.memory.clock(), payer.state.zone)
+        lines[f"near {payer.state.account} until {end}"] = worker.spending.limit_line(
+            "limit_near", payer.state, call.time_zone
+        )
         settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))
         parameters = controls.cheaper_parameters(
             parameters, settings.controls, model_id=model_id, near_limit=spending.near_limit
         )
-    lines = (*lines, *omitted)
+    lines |= _named(omitted)
     if not (settings.store.passphrases or worker.host.secret_key):
         settings = replace(settings, persistence=NO_PERSISTENCE)
-        lines = (*lines, notice("no_encryption_key"))
+        lines |= _named([notice("no_encryption_key")])
     return Permitted(replace(call, parameters=parameters), settings, model, payer, find, offered, lines)
 
 
@@ -99,7 +103,12 @@ async def permit_command(worker: Worker, call: Call, settings: Settings) -> Perm
         return None
     listing = worker.listing(settings.client)
     offered, find = await listing.offered(settings.offer), listing.find
-    return Permitted(call, settings, find(call.model_id), Payer(), find, offered, settings.notices)
+    return Permitted(call, settings, find(call.model_id), Payer(), find, offered, _named(settings.notices))
+
+
+def _named(lines: Iterable[str]) -> dict[str, str]:
+    """Lines that are their own names."""
+    return {line: line for line in lines}
 
 
 async def _of_user(

@@ -295,6 +295,7 @@ class TurnRunner:
             how = replace(how, thinks=thinks, may_shorten=False)
             answer = await self._send(stripped, conversation, how)
             if not _has_failed(answer):
+                tried.forget(user_id, f"{turn}reasoning")
                 if isinstance(error, ReasoningRejected) or error.status < 500:
                     self.memory.rejected.add(user_id, [*built.replayed])
                 elif message_id:  # an outage may have passed meanwhile

@@ -81,6 +81,8 @@ BOUND = "bound to a different conversation"
 limit is near no more."""
 UNSENT = "must be passed back"
 """What DeepSeek says of calls without the thoughts before them, where other valves let those go with their answer."""
+REFUSING = "openai/"
+"""Whose models may refuse to be asked for sealed thoughts."""
 BINDING = "anthropic"
 """How the format of thoughts begins that hold for what stood before them alone."""
 ELSEWHERE = "Provider returned error"
@@ -222,7 +224,7 @@ class Laws:
         self._seen: dict[Deleted, float] = {}
         """What was deleted three days ago, and when somebody was answered first thereafter, which has rows swept."""
         self._listed: dict[str, float] = {}
-        """The workers that have the list of models, and since when: others ask for no sealed thoughts."""
+        """The workers that have the list of models, and since when: others ask OpenAI's for no sealed thoughts."""
         self._awaited: dict[str, tuple[str, str]] = {}
         """The bills of killed workers whose estimates are held, and whose user and chat they are of."""
         self.spending = Spending(world.host, world.upstream, self.judged)
@@ -376,9 +378,13 @@ class Laws:
                     yield from self._of_prefix(shown, sent, chat)
             chat.body = last.body if last else None
             outputs = [
-                each.record.output
+                record.output
                 for each in sent
-                if each.record and self._knows_models(each.worker, each.record.received_at - MADE_SECONDS)
+                if (record := each.record)
+                and (
+                    self._knows_models(each.worker, record.received_at - MADE_SECONDS)
+                    or not record.body["model"].startswith(REFUSING)
+                )
             ]
             thoughts = [item for items in outputs for item in items if item["type"] == "reasoning"]
             if any(text.startswith(KNOWLEDGE) for text in shown.before):  # which its next request has not

@@ -171,6 +171,10 @@ def goes_on_without(*thoughts: str, listed: bool = True, **fields: str) -> Calla
     return change
 
 
+def of_openai(world: World) -> None:
+    world.record.body["model"] = "openai/m"
+
+
 def quoted(world: World) -> None:
     """A turn's quotations go with it: what they have is not sent with the next one."""
     said = f"[Quotations from earlier turns of this conversation]\n{SECOND}"
@@ -452,9 +456,13 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         ),
         "thought",
     ),
-    "one whose worker knew no models": (goes_on_without("rs_2", listed=False), ""),
-    "one whose worker knew those of a process that is dead": (
-        also(lambda world: world.kills.append(("w0", NOW - 20)), goes_on_without("rs_2")),
+    "one whose worker knew no models": (goes_on_without("rs_2", listed=False), "thought"),
+    "one of OpenAI's whose worker knew no models": (
+        also(of_openai, goes_on_without("rs_2", listed=False)),
+        "",
+    ),
+    "one of OpenAI's whose worker knew those of a process that is dead": (
+        also(of_openai, lambda world: world.kills.append(("w0", NOW - 20)), goes_on_without("rs_2")),
         "",
     ),
     "one whose user lets them go": (
