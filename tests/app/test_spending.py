@@ -577,6 +577,22 @@ async def test_limits_are_kept_and_said_once(
     assert await user.lines("two", **valves) == []
 
 
+async def test_who_is_near_a_limit_is_told_so_once_in_each_period(user: User) -> None:
+    """Also where the line has the same words as the day before."""
+    user.in_zone("Europe/Berlin")
+    user.world.seconds += 14 * 3_600
+    valves = {"SPENDING_LIMITS": "user: 2/day", "TIME_ZONE": "America/New_York"}
+    for day in ("one", "two"):
+        user.ledger.write(Bill(id=day, user_id="eve", chat_id="other", accounts=("user:ada",), cost=1.7))
+        await user.ledger.idle()
+        (line,) = await user.lines(f"{day}, first", **valves)
+        assert line.startswith("Your spending limit of $2.00 a day is nearly used up, until 06:00:")
+        await user.settled()
+        assert await user.lines(f"{day}, second", **valves) == []
+        await user.settled()
+        user.world.seconds += 86_400
+
+
 @pytest.mark.parametrize("wrong", ["a valve", "the database", "the groups"])
 async def test_limits_that_are_not_known_let_no_user_chat(user: User, standin: StandIn, wrong: str) -> None:
     """Rather than let them spend without; where nothing that is missing is needed, all goes on."""
