@@ -119,6 +119,7 @@ SWEEP_FAULTS = frozenset({"database", "database_away", "kill", "skew"})
 OWNED = ("artifact", "summary", "prompt", "audit", "ledger")
 """The tables whose rows go with their user or chat."""
 ROWS_OF = "SELECT count(*) FROM openrouter_pipe_{} WHERE"
+ITEMS_OF = "SELECT id FROM openrouter_pipe_artifact WHERE"
 MEASURED_CHECKS = 25
 """Once in so many checks memory is measured."""
 MEASURED_SHARE, UNCOUNTED_BYTES = 1.5, 500_000
@@ -624,8 +625,17 @@ class Laws:
             self.world.host.deleted.remove(each)
             del self._seen[each]
             for table in OWNED:
-                if found := self.world.query(f"{ROWS_OF.format(table)} {each.column} = ?", [each.id])[0][0]:
+                if found := self._left(table, each):
                     yield f"gone: {found} rows of {each.id}, deleted {now - each.when:.0f} s ago, are in {table}"
+
+    def _left(self, table: str, deleted: Deleted) -> int:
+        """How many rows there are still; items that another chat shows may wait until they are that one's."""
+        if table != "artifact":
+            return int(self.world.query(f"{ROWS_OF.format(table)} {deleted.column} = ?", [deleted.id])[0][0])
+        ids = [name for (name,) in self.world.query(f"{ITEMS_OF} {deleted.column} = ?", [deleted.id])]
+        messages = [each for chat in self.world.host.chats.values() for each in chat.messages.values()]
+        shown = json.dumps([each.output for each in messages]) if ids else ""
+        return sum(name not in shown for name in ids)
 
     def _of_memory(self) -> Iterator[str]:
         self.judged["memory"] += 1

@@ -21,7 +21,7 @@ from scripts.simulation.services import Call, Exchange
 from scripts.standin.state import RecordedRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Json = dict[str, Any]
 
@@ -73,6 +73,7 @@ class World:
             groups=groups,
             answers=list[Shown](),
             deleted=list[Deleted](),
+            chats=dict[str, Any](),
             has_changed=False,
         )
         self.asked_before = 0
@@ -301,13 +302,24 @@ def also(*changes: Callable[[World], Any]) -> Callable[[World], None]:
     return change
 
 
-def deleted(column: str, *, days: float = 4.0) -> Callable[[World], None]:
-    """A user or a chat is no more, whose rows are there; somebody is answered, and once more after some hours."""
+def deleted(
+    column: str, *, days: float = 4.0, table: str = "summary", shown: Sequence[str] = ()
+) -> Callable[[World], None]:
+    """A user or a chat is no more, whose rows are there; somebody is answered, and once more after some hours.
+
+    `shown` are the items of another chat.
+    """
 
     def change(world: World) -> None:
         name = "gone" if column == "user_id" else "chat-0"
         world.host.deleted.append(Deleted(column, name, NOW - days * 86_400))
-        world.rows.execute(f"INSERT INTO openrouter_pipe_summary ({column}) VALUES ('{name}')")
+        values = (f"'{name}'", "'0001'") if table == "artifact" else (f"'{name}'",)
+        columns = (column, "id")[: len(values)]
+        world.rows.execute(
+            f"INSERT INTO openrouter_pipe_{table} ({', '.join(columns)}) VALUES ({', '.join(values)})"
+        )
+        messages = {"message-1": SimpleNamespace(output=[*shown])}
+        world.host.chats["chat-2"] = SimpleNamespace(messages=messages)
         assert world.laws.check() == []
         world.clock.true = lambda: NOW + 3 * 3_600
         world.asked([QUESTION])
@@ -601,6 +613,8 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "too many of them": (of_worker(used_bytes=11), "memory"),
     "rows of a user who was deleted": (deleted("user_id"), "gone"),
     "rows of a chat that was deleted": (deleted("chat_id"), "gone"),
+    "an item of a chat that was deleted": (deleted("chat_id", table="artifact", shown=["0002"]), "gone"),
+    "one that another chat shows": (deleted("chat_id", table="artifact", shown=["0001"]), ""),
     "rows of one that was not long ago": (deleted("chat_id", days=2.0), ""),
     "rows that a database has kept from being swept": (
         also(deleted("user_id"), struck("database", "w1")),
