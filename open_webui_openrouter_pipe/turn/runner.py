@@ -64,8 +64,6 @@ _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
 _REFERENCE_LETTERS: Final = 6
 
 _OF_TOOLS: Final = ("tools", "tool_choice")
-_SENT_ONCE: Final = "once"
-"""Stands for the chain before a turn that was sent otherwise than in any other request."""
 log = logging.getLogger(__name__)
 
 
@@ -136,6 +134,11 @@ def _refusal(answer: Answer) -> ProviderError | None:
     """Return why a request was refused, before anything of the answer was shown; None where that was billed."""
     is_final = answer.shown or (answer.usage and answer.usage.is_billed)
     return answer.error if isinstance(answer.error, ProviderError) and not is_final else None
+
+
+def _base(built: BuiltHistory, conversation: Conversation, once: object) -> tuple[str, str]:
+    """Return what thoughts of the last turn are bound to: to no other request where it is sent so only `once`."""
+    return built.prompt, "once" if once else conversation.chains[-2].hex()
 
 
 def _has_failed(answer: Answer) -> bool:
@@ -457,9 +460,7 @@ class TurnRunner:
             request = replace(request, body={k: v for k, v in request.body.items() if k not in _OF_TOOLS})
         if not own.may_call and "tools" in request.body:
             request = replace(request, body={**request.body, "tool_choice": "none"})
-        is_usual = report is None and not how.in_words
-        base = built.prompt, conversation.chains[-2].hex() if is_usual else _SENT_ONCE
-        origin, ports = self.origin, self.ports
+        origin, ports, base = self.origin, self.ports, _base(built, conversation, report or how.in_words)
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         ids = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
         round_ = Round(
