@@ -132,6 +132,8 @@ NEW_ROWS = f"{ROWS} AND rowid > (SELECT max(rowid) FROM openrouter_pipe_audit) -
 NAMED = "SELECT id, user_id FROM openrouter_pipe_artifact WHERE id IN (SELECT value FROM json_each(?))"
 GUESSES = f"{ROWS} AND id IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
 ESTIMATES = "SELECT estimate FROM openrouter_pipe_hold"
+CLEANUP_SECONDS = 90 * 86_400
+"""After them what nobody has asked for is deleted."""
 STEPS = "SELECT steps, limit_tokens FROM openrouter_pipe_audit WHERE generation = ?"
 
 
@@ -182,6 +184,8 @@ class _Chat:
 
     body: Json | None = None
     """Of its last request for an answer."""
+    sent_at: float = math.inf
+    """When that was sent."""
     thoughts: set[str] = field(default_factory=set)
     """What its model has thought in its last answer, by the provider's ids."""
     lacks: set[str] = field(default_factory=set)
@@ -378,6 +382,7 @@ class Laws:
                 if turns[shown.call.chat_id] == 1:
                     yield from self._of_prefix(shown, sent, chat)
             chat.body = last.body if last else None
+            chat.sent_at = last.received_at if last else math.inf
             outputs = [
                 record.output
                 for each in sent
@@ -479,7 +484,8 @@ class Laws:
         if self._refused & (sent_before | thoughts) or (chat.was_refused and chat.worker != sent[0].worker):
             return
         self.judged["prefix"] += 1
-        if any(map(SAID_OF_BREAKS.search, shown.lines)):
+        has_rested = record.received_at > chat.sent_at + CLEANUP_SECONDS  # what was stored of it may be gone
+        if has_rested or any(map(SAID_OF_BREAKS.search, shown.lines)):
             return
         if self._keeps_thoughts(shown.call):
             self.judged["thought"] += 1
@@ -489,7 +495,8 @@ class Laws:
         if at == "":
             return
         found = self.world.query(STEPS, [sent[0].generation])
-        is_foreseen = any(
+        # near a spending limit, too, a chat is shortened, and in the next period is not
+        is_foreseen = (self.spending.has_limits and chat.limit_tokens < math.inf) or any(
             limit > chat.limit_tokens or any(step.get("triggered") for step in json.loads(steps))
             for steps, limit in found
         )

@@ -155,6 +155,16 @@ def goes_on(world: World, *, system: str = "", evicted_tokens: int = 0) -> Excha
     return world.asked(texts, before=more, messages=[QUESTION, SECOND, *texts], appended=True)
 
 
+def rested(days: float) -> Callable[[World], None]:
+    """A chat goes on after so long, and begins otherwise."""
+
+    def change(world: World) -> None:
+        goes_on(world, system=" Changed.")
+        world.record.received_at += days * 86_400
+
+    return change
+
+
 def goes_on_without(*thoughts: str, listed: bool = True, **fields: str) -> Callable[[World], None]:
     """The next request has not all that the model thought before its first answer; was the list of models there?"""
 
@@ -499,6 +509,22 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         ),
         "",
     ),
+    "one that was shortened near a spending limit": (
+        also(
+            lambda world: world.host.valves.update(SPENDING_LIMITS="user: 50/day"),
+            lambda world: goes_on(world, system=" Changed.", evicted_tokens=2),
+        ),
+        "",
+    ),
+    "one that was not": (
+        also(
+            lambda world: world.host.valves.update(SPENDING_LIMITS="user: 50/day"),
+            lambda world: goes_on(world, system=" Changed."),
+        ),
+        "prefix",
+    ),
+    "one that has rested for months": (rested(days=91), ""),
+    "one that has rested for weeks": (rested(days=21), "prefix"),
     "one into which more fits, and all has": (
         also(
             lambda world: goes_on(world, system=" Changed."),
