@@ -131,6 +131,7 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
 
         sa.event.listen(app.worker.host.database._engine.sync_engine, "before_cursor_execute", note)
         answer = await new_chat().ask("two")
+        await app.idle()  # what is cut off in the middle is written once more
     tables = [each.split("openrouter_pipe_")[1].split()[0] for each in statements]
     assert (len(answer.marked), tables.count("artifact")) == (1, 1)
     assert {*tables} == {"artifact", "audit", "calibration", "ledger", "usage"}
