@@ -98,6 +98,8 @@ class StoredCalibrations(BatchWriter[str]):
         self._stored: dict[str, tuple[Calibration, int]] = {}
         """By model, with the time of the row; the own change before it is written, too."""
         self._learned: dict[str, Calibration] = {}
+        self._written: dict[str, int] = {}
+        """By model, the time of the own row that was written last, or may be: its answer can be lost."""
 
     async def find(self, model_id: str) -> Calibration:
         """Return what the bills so far have taught; asks the database once per model."""
@@ -134,7 +136,9 @@ class StoredCalibrations(BatchWriter[str]):
         for model_id in sorted({*model_ids}):
             after, version = self._stored[model_id]
             now = max(epoch_seconds(), version + 1)
-            upsert = self._database.upsert(self._table, where=self._table.c.updated == version)
+            known = version, self._written.get(model_id, version)
+            self._written[model_id] = now
+            upsert = self._database.upsert(self._table, where=self._table.c.updated.in_(known))
             values = {"model": model_id, "state": after.as_json(), "updated": now}
             if await self._database.change(upsert.values(values)):
                 self._stored[model_id] = self._stored[model_id][0], now

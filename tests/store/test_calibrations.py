@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Calibration
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
+from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.tokens import StoredCalibrations
 
@@ -63,6 +66,25 @@ async def test_what_is_stored_moves_by_steps(database: Database) -> None:
     await one.idle()
     assert [await each.stored("vendor/model") for each in (one, other)] == [third, third]
     assert await other.find("vendor/model") == third
+
+
+async def test_a_change_whose_answer_is_lost_is_the_workers_own(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has learned since is written over it."""
+    worker, change = StoredCalibrations(database), database.change
+    await worker.find("vendor/model")
+
+    async def lose(*details: Any) -> int:
+        monkeypatch.setattr(database, "change", change)
+        await change(*details)
+        learned.append(taught(worker, [24_000, 24_000], before=learned[0]))
+        raise StoreUnavailable("The answer is lost.")
+
+    monkeypatch.setattr(database, "change", lose)
+    learned = [taught(worker, [15_000, 15_000])]
+    await worker.idle()
+    assert await StoredCalibrations(database).find("vendor/model") == learned[1] != learned[0]
 
 
 async def test_a_worker_does_not_undo_what_another_has_stored(database: Database) -> None:
