@@ -103,11 +103,11 @@ async def ends_well(pipe: Pipe, proxy: FaultProxy, chat_id: str) -> bool:
 
 
 def running() -> Counter[str]:
-    """How many tasks of each kind run, but for those of the proxy, which counts its connections itself."""
+    """How many tasks of each kind run, but for writers, and the proxy's, which counts its connections itself."""
     names = Counter[str]()
     for task in asyncio.all_tasks():
         name = getattr(task.get_coro(), "__qualname__", "")
-        names[name] += not task.done() and not name.startswith(("FaultProxy.", "_pass_on"))
+        names[name] += not task.done() and not name.startswith(("FaultProxy.", "_pass_on", "BatchWriter."))
     return names
 
 
