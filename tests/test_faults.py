@@ -103,7 +103,7 @@ async def ends_well(pipe: Pipe, proxy: FaultProxy, chat_id: str) -> bool:
 
 
 def running() -> Counter[str]:
-    """How many tasks of each kind run, but for writers, and the proxy's, which counts its connections itself."""
+    """How many tasks of each kind run, but for writers and the proxy."""
     names = Counter[str]()
     for task in asyncio.all_tasks():
         name = getattr(task.get_coro(), "__qualname__", "")
