@@ -155,6 +155,12 @@ def goes_on(world: World, *, system: str = "", evicted_tokens: int = 0) -> Excha
     return world.asked(texts, before=more, messages=[QUESTION, SECOND, *texts], appended=True)
 
 
+def asked_of_a_book(world: World) -> None:
+    """The host has added an excerpt to the question."""
+    world.show(before=(QUESTION, BOOK))
+    world.record.body["input"].append({"role": "user", "content": BOOK})
+
+
 def rested(days: float) -> Callable[[World], None]:
     """A chat goes on after so long, and begins otherwise."""
 
@@ -463,19 +469,11 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that goes on with its thoughts": (goes_on_without(), ""),
     "one that goes on without a thought": (goes_on_without("rs_2"), "thought"),
     "one that goes on without what was thought about an excerpt": (
-        also(
-            lambda world: world.show(before=(QUESTION, BOOK)),
-            lambda world: world.record.body["input"].append({"role": "user", "content": BOOK}),
-            goes_on_without("rs_1", "rs_2", format="anthropic-claude-v1"),
-        ),
+        also(asked_of_a_book, goes_on_without("rs_1", "rs_2", format="anthropic-claude-v1")),
         "",
     ),
     "one that goes on without what may be sent again": (
-        also(
-            lambda world: world.show(before=(QUESTION, BOOK)),
-            lambda world: world.record.body["input"].append({"role": "user", "content": BOOK}),
-            goes_on_without("rs_1", "rs_2", format="openai-responses-v1"),
-        ),
+        also(asked_of_a_book, goes_on_without("rs_1", "rs_2", format="openai-responses-v1")),
         "thought",
     ),
     "one whose worker knew no models": (goes_on_without("rs_2", listed=False), "thought"),
