@@ -254,9 +254,9 @@ class Composer:
             for item in items
         ]
         plugins = as_list(body.get("plugins"))
-        named = {as_object(plugin).get("id") for plugin in plugins}
-        named |= set() if holds_pdf(items) else {_PARSER}
-        if added := [plugin for plugin in self._plugins if plugin["id"] not in named]:
+        named = {as_object(each).get("id") for each in plugins}
+        named |= set() if self._plugins and holds_pdf(items) else {_PARSER}
+        if added := [each for each in self._plugins if each["id"] not in named]:
             changed["plugins"] = [*plugins, *added]
         return {**body, **changed}
 
@@ -265,9 +265,9 @@ def own_plugins(engine: str | None, window_tokens: int | None, *, is_fitted: boo
     """Return the plugins that requests have beside those of their parameters.
 
     `engine` is what OpenRouter reads PDFs with, None where it chooses. What is too long for a small window is refused,
-    where requests are fitted: then less is sent, and said not to be.
+    where requests are fitted: then less is sent.
     """
-    plugins: list[dict[str, Any]] = [{"id": _PARSER, "pdf": {"engine": engine}}] if engine else []
+    plugins: list[Any] = [{"id": _PARSER, "pdf": {"engine": engine}}] if engine else []
     is_cut = is_fitted and (window_tokens or math.inf) <= COMPRESSED_WINDOW_TOKENS
     return [*plugins, {"id": _COMPRESSION, "enabled": False}] if is_cut else plugins
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-DAY_SECONDS = 86_400
 MESSAGES_PER_YEAR = 4_000
 """Of one user, at least."""
 USERS = 4
