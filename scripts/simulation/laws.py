@@ -196,6 +196,8 @@ class _Chat:
     """Whether anything in it was: what is left out of it for that, the worker knows alone that was told so."""
     worker: str = ""
     """Which one has answered last."""
+    told: set[str] = field(default_factory=set)
+    """Which workers have said that it is shortened: each says so where its own last request of the chat was not."""
     limit_tokens: float = math.inf
     """How much was found to fit into its last request, if that lacks any turn: where bills teach that more does, it is
     decided anew which. One that lacks none lacks none then, either."""
@@ -397,6 +399,8 @@ class Laws:
                 thoughts = [item for item in thoughts if not str(item.get("format")).startswith(BINDING)]
             chat.thoughts = {item["id"] for item in thoughts}
             chat.worker = sent[-1].worker if sent else ""
+            if any(map(SAID_OF_BREAKS.search, shown.lines)):
+                chat.told.add(shown.worker)
             found = self.world.query(STEPS, [sent[-1].generation]) if sent else ()
             for steps, limit in found:
                 chat.limit_tokens = limit if _lacks_turns(json.loads(steps)) else math.inf
@@ -485,7 +489,8 @@ class Laws:
             return
         self.judged["prefix"] += 1
         has_rested = record.received_at > chat.sent_at + CLEANUP_SECONDS  # what was stored of it may be gone
-        if has_rested or any(map(SAID_OF_BREAKS.search, shown.lines)):
+        is_said = sent[0].worker != chat.worker and sent[0].worker in chat.told
+        if has_rested or is_said or any(map(SAID_OF_BREAKS.search, shown.lines)):
             return
         if self._keeps_thoughts(shown.call):
             self.judged["thought"] += 1

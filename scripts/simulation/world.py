@@ -350,6 +350,7 @@ class Ran:
 def run(story: Json, *, keeps_all: bool = False, servers: tuple[str, str] | None = None) -> Ran:
     """Run a story in a world of its own; its last lines are kept, or all. `servers` are those of `World`."""
     gc.collect()
+    gc.freeze()  # what is imported stays
     gc.disable()
     loop = VirtualLoop()
     loop.set_task_factory(_new_task)
@@ -359,6 +360,7 @@ def run(story: Json, *, keeps_all: bool = False, servers: tuple[str, str] | None
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+        gc.unfreeze()
         gc.enable()
 
 
