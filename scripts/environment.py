@@ -166,3 +166,4 @@ def prepare_programs() -> None:
 
 if __name__ == "__main__":
     prepare()
+    prepare_vocabularies()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from redis import Redis
 
-from scripts.environment import find_program
+from scripts.environment import find_program, prepare_programs
 from scripts.launch.process import Program
 
 START_SECONDS = 300.0
@@ -242,7 +242,6 @@ def _unprivileged(directory: Path) -> list[str]:
 
 
 def _program(name: str) -> str:
-    found = find_program(name)
-    if found is None:
-        raise FileNotFoundError(f"{name} is not installed")
-    return str(found)
+    if find_program(name) is None:
+        prepare_programs()
+    return str(find_program(name))
