@@ -146,11 +146,15 @@ class OnServers:
         def executing(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
             await_only(strike("execute", statement))
 
-        def committing(_connection: Any) -> None:
-            await_only(strike("commit", ""))
+        commit = engine.dialect.do_commit
 
-        for name, listener in (("before_cursor_execute", executing), ("commit", committing)):
-            sa.event.listen(engine.sync_engine, name, listener)
+        def committing(connection: Any) -> None:
+            await_only(strike("commit", ""))
+            commit(connection)
+            await_only(strike("committed", ""))
+
+        engine.dialect.do_commit = committing  # type: ignore[assignment, method-assign]
+        sa.event.listen(engine.sync_engine, "before_cursor_execute", executing)
         sa.event.listen(engine.sync_engine, "connect", connected)
         database = Database(engine)
         now = sa.bindparam("sim_now", callable_=lambda: int(self._clock()), type_=sa.BigInteger)
