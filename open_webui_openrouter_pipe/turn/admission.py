@@ -38,8 +38,8 @@ Away: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 class AdmissionSettings:
     """How many requests may run at once in a worker, and for each user; 0: any number."""
 
-    max_requests: int = 0
-    max_requests_per_user: int = 0
+    max_requests: int
+    max_requests_per_user: int
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +55,7 @@ class Admission:
     """The running and the waiting requests of one worker."""
 
     def __init__(self, *, max_waiting: int = MAX_WAITING, max_wait_seconds: float = MAX_WAIT_SECONDS) -> None:
-        self.settings = AdmissionSettings()
+        self.settings: AdmissionSettings
         """Of the latest request: an administrator's change holds for all."""
         self._max_waiting = max_waiting
         self._max_wait_seconds = max_wait_seconds

@@ -21,8 +21,8 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
 from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
-from open_webui_openrouter_pipe.money.prices import Prices, dollars
-from open_webui_openrouter_pipe.ports import Notice
+from open_webui_openrouter_pipe.money.prices import Prices, dollars, read_prices
+from open_webui_openrouter_pipe.ports import Model, Notice
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, TextDelta, read_usage
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
@@ -627,6 +627,23 @@ async def test_what_is_held_is_the_most_that_a_request_may_cost(
     user.model = model
     await user.lines("one", SPENDING_LIMITS="user: 20/day", **valves)
     assert least <= tries[0] < most
+
+
+@pytest.mark.parametrize(
+    ("pricing", "kinds", "least", "most"),
+    rows(
+        CASES,
+        "prices of a model | kinds of the parts that are sent"
+        " => the least and the most that is held for 1,000 tokens",
+    ),
+)
+def test_what_is_held_counts_pictures_and_speech(
+    pricing: dict[str, str], kinds: list[str], least: float, most: float
+) -> None:
+    """At their dearest, each picture by itself where it has a price of its own."""
+    ceiling = bill.CostCeiling([Model("a/m", "M", prices=read_prices(pricing))])
+    body = {"input": [{"content": [{"type": kind}]} for kind in kinds]}
+    assert least <= ceiling.highest_cost(body, 1_000, seconds=NOON) < most
 
 
 async def test_an_own_key_is_under_no_limit(user: User) -> None:

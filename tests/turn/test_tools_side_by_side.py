@@ -27,6 +27,7 @@ from open_webui_openrouter_pipe.words.lines import notice
 from scripts.harness.page import PipeInProcess
 from tests.support.files import PICTURES
 from tests.support.host_tools import FakeMiddleware, ToolPage
+from tests.support.waiting import eventually
 from tests.turn.pipe import Router, call, message, open_pipe, stream
 from tests.turn.test_calls import call as function_call
 from tests.turn.test_own_tools import CAPPED, FIRST_TURN, ROWS, recall
@@ -491,7 +492,7 @@ async def test_a_page_that_goes_away_leaves_no_half(tmp_path: Path, standin: Sta
 
 
 async def test_while_tools_run_nothing_else_waits(tmp_path: Path, standin: StandIn) -> None:
-    """The request is over: its place is another user's, and what it has cost is known."""
+    """The request is over: its place is another user's, who keeps it to the end, and what it has cost is known."""
     began, answered = asyncio.Event(), asyncio.Event()
 
     async def wait(city: str = "") -> str:
@@ -509,9 +510,12 @@ async def test_while_tools_run_nothing_else_waits(tmp_path: Path, standin: Stand
         cost = host.app.worker.spending.turns.get(answer_key(origin_of(page)))
         assert cost
         assert cost.requests == 1
-        assert (await other.ask("Hello?")).error is None
+        talking = asyncio.ensure_future(other.ask("[[standin: slow=1]] Hello?"))
+        await eventually(lambda: len(standin.responses) == 2)
         answered.set()
-        assert (await waiting).error is None
+        answers = await asyncio.gather(talking, waiting)
+    assert [each.error for each in answers] == [None, None]
+    assert answers[0].notices == []
 
 
 def origin_of(page: ToolPage) -> RequestOrigin:
