@@ -267,9 +267,8 @@ def _located(call: Call, sent: Sequence[_Sent], unsaved: UnsavedChats) -> list[t
         added = next(found, 0)
         matched.append((latest[added][0], ids))
         del candidates[len(candidates) - 1 - added :]
-    matched.reverse()
     if sent or not matched:
-        return matched
+        return matched[::-1]
     known: dict[str, int] = {}
     if call.chat_id:
         known = unsaved.get_or_compute(cache_key(call.user_id, call.chat_id), dict)

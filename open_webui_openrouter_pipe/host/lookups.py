@@ -11,7 +11,7 @@ import json
 import logging
 import os.path
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from itertools import pairwise
@@ -39,12 +39,6 @@ _NANOSECONDS: Final = 10**9
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TO_PYTHONS_BASE_32: Final = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 
-# The position of one text in another. The host replaces SQLite's LIKE by a slow one of its own.
-_POSITION: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
-    "sqlite": sa.func.instr,
-    "postgresql": sa.func.strpos,
-}
-
 _log = logging.getLogger(__name__)
 
 
@@ -53,7 +47,8 @@ class Records:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._position = _POSITION[engine.dialect.name]
+        # The position of one text in another: the host replaces SQLite's LIKE by a slow one of its own.
+        self._position = sa.func.instr if engine.dialect.name == "sqlite" else sa.func.strpos
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
         """Return those of the users who exist. Raises SQLAlchemy's errors, as the other methods do."""

@@ -30,12 +30,6 @@ _JSON_COLUMNS: Final = frozenset({"chat", "content", "data", "meta", "output", "
 _PAGE_ROWS: Final = 20
 """Chats may have megabytes each."""
 
-# The host replaces SQLite's LIKE by a slow one of its own.
-_POSITION: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
-    "sqlite": sa.func.instr,
-    "postgresql": sa.func.strpos,
-}
-
 
 class _NoJson(str):
     """A text where JSON was expected, which is carried over as it is."""
@@ -114,7 +108,8 @@ class HostTables:
         if table is None:
             return 0
         key = next(iter(table.primary_key.columns))
-        position = _POSITION[self.engine.dialect.name]
+        is_sqlite = self.engine.dialect.name == "sqlite"  # whose LIKE the host replaces by a slow one
+        position = sa.func.instr if is_sqlite else sa.func.strpos
         texts = [sa.func.coalesce(sa.cast(table.c[column], sa.Text), "") for column in columns]
         hits = [position(text, wanted) > 0 for text in texts for wanted in containing]
         query = sa.select(key, *(table.c[column] for column in columns if column != key.name))
@@ -124,7 +119,7 @@ class HostTables:
         changed, last = 0, ""
         while True:
             async with self.engine.begin() as connection:
-                if self.writes and self.engine.dialect.name == "sqlite":
+                if self.writes and is_sqlite:
                     await connection.exec_driver_sql("BEGIN IMMEDIATE")
                 rows = (await connection.execute(query.where(key > last))).mappings().all()
                 for row in rows:

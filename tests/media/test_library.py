@@ -53,6 +53,7 @@ CONTENTS = {
     "wav": b"RIFF\x24\0\0\0WAVEfmt " + bytes(20),
     "mp4": b"\0\0\0\x18ftypmp42" + bytes(12),
     "zip": package("a.txt"),
+    **{name: package("[Content_Types].xml", f"{name}/a.xml") for name in ("word", "xl", "ppt")},
     "cut": b"%PDF-1.4\n1 0 obj\n<<",
     "cut-docx": package("word/document.xml")[:-30],
     "cut-png": PNG[:-20],
