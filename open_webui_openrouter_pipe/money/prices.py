@@ -245,10 +245,9 @@ class Prices:
 
 
 NO_PRICES: Final = Prices()
-NOTHING: Final = Cost(0.0, 0.0, 0.0, 0.0)
 
 
-def paid(usage: Usage, listed: Cost) -> Paid:
+def paid(usage: Usage, listed: float) -> Paid:
     """Return what is paid: the bill, or what the list says where there is none: of a failure, nothing.
 
     A bill of nothing is none, unless the list has nothing either. With a
@@ -256,8 +255,8 @@ def paid(usage: Usage, listed: Cost) -> Paid:
     nothing, and the provider the rest.
     """
     if usage.byok_requests:
-        return Paid(usage.cost, usage.provider_cost or listed.total)
-    return Paid(usage.cost or listed.total)
+        return Paid(usage.cost, usage.provider_cost or listed)
+    return Paid(usage.cost or listed)
 
 
 def highest(rows: Iterable[Prices]) -> Prices:

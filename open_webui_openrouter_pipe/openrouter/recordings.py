@@ -48,17 +48,16 @@ class Recordings:
             return None
         return _read(text, now)
 
-    def begin(self, now: float, *, minutes: int) -> Path | None:
-        """Begin a recording in the place of the last one, and return its folder. Raises OSError."""
+    def begin(self, now: float, *, minutes: int) -> None:
+        """Begin a recording in the place of the last one. Raises OSError."""
         if self.folder is None or self.switch is None:
-            return None
+            return
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, mode=0o700)
         written = self.folder / f"{_SWITCH}.new"
         seconds = 60 * min(max(minutes, 1), MAX_MINUTES)
         written.write_text(json.dumps({"begun": int(now), "until": now + seconds}), "utf-8")
         written.replace(self.switch)  # whole, for those who read it
-        return self.folder
 
     def end(self) -> None:
         """End the recording that runs; its files stay."""

@@ -41,9 +41,7 @@ def is_answer(task: str) -> bool:
     return task in _ANSWERING
 
 
-def task_parameters(
-    parameters: Mapping[str, Any], task: str = "", *, model: Model | None = None
-) -> Mapping[str, Any]:
+def task_parameters(parameters: Mapping[str, Any], task: str, *, model: Model | None) -> Mapping[str, Any]:
     """Return the parameters of one of the host's tasks; of an answer among them, as of an answer."""
     if is_answer(task):
         return {name: value for name, value in parameters.items() if name in _OF_ANSWERS}

@@ -47,7 +47,6 @@ from ..money.prefix import (
 from ..money.prices import (
     MOST_PER_TOKEN,
     NO_PRICES,
-    NOTHING,
     CacheRule,
     Prices,
     dollars,
@@ -475,8 +474,8 @@ class Spending:
             return earlier
         sent, now = self._answered_by(answer.served.other_model), asyncio.get_running_loop().time()
         # a failure costs what its bill says alone; without one, what was written until then
-        has_failed = isinstance(answer.end, ResponseFailed) and answer.usage is not None
-        total = paid(usage, NOTHING if has_failed else sent.cost_of(usage, sent.sent_seconds))
+        has_failed = isinstance(answer.end, ResponseFailed) and answer.usage
+        total = paid(usage, 0.0 if has_failed else sent.cost_of(usage, sent.sent_seconds).total)
         usage = replace(usage, cost=total.openrouter, provider_cost=total.provider)
         tools = _tools_of(answer, usage) if usage.tool_cost else ()
         since = earlier.waits_since or answer.began_seconds or now

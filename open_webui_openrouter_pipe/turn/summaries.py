@@ -232,7 +232,7 @@ class SummaryWriter:
             async with asyncio.timeout_at(until_seconds):
                 end = await self._ask(body)
             usage = end.usage or Usage()
-            total = paid(usage, model.prices.cost(usage, seconds=sent_seconds))
+            total = paid(usage, model.prices.cost(usage, seconds=sent_seconds).total)
             unknown = bill = replace(
                 bill,
                 input_tokens=usage.input_tokens,

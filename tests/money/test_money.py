@@ -159,8 +159,8 @@ def test_the_bill_is_the_truth_and_otherwise_the_prices() -> None:
     usage = Usage(1000, cached_tokens=400, cache_write_tokens=500, output_tokens=10)
     prices = replace(PRICES, request=0.01)
     computed = 100 * 3e-6 + 400 * 0.3e-6 + 500 * 3.75e-6 + 10 * 15e-6 + 0.01
-    assert paid(usage, prices.cost(usage)) == pytest.approx(Paid(computed))
-    long = prices.cost(usage, long=True)
+    assert paid(usage, prices.cost(usage).total) == pytest.approx(Paid(computed))
+    long = prices.cost(usage, long=True).total
     assert paid(usage, long) == pytest.approx(Paid(computed + 500 * 2.25e-6))
     assert paid(replace(usage, cost=0.5), long) == Paid(0.5)
 

@@ -118,7 +118,7 @@ def test_what_is_paid_is_what_was_billed(bill: dict[str, Any], openrouter: float
     """A bill of nothing, or one that cannot be true, is none; a provider is paid where its key was used."""
     usage = read_usage({**bill, "input_tokens": 1000, "output_tokens": 100})
     assert usage
-    assert paid(usage, LISTED.cost(usage)) == pytest.approx((openrouter, provider))
+    assert paid(usage, LISTED.cost(usage).total) == pytest.approx((openrouter, provider))
 
 
 def test_nothing_is_billed_where_the_row_is_free_or_nothing_was_used() -> None:
@@ -129,7 +129,7 @@ def test_nothing_is_billed_where_the_row_is_free_or_nothing_was_used() -> None:
         (by_request, Usage()),
         (by_request, Usage(byok_requests=1)),
     ):
-        assert paid(usage, row.cost(usage)) == (0, 0)
+        assert paid(usage, row.cost(usage).total) == (0, 0)
 
 
 # --- what was billed

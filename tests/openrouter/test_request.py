@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.openrouter.controls import SUMMARY_FORMAT
 from open_webui_openrouter_pipe.openrouter.request import (
     Composer,
     identity_parameters,
@@ -152,11 +153,11 @@ def test_a_summary_request_keeps_what_the_cache_depends_on() -> None:
 
 
 def test_a_question_of_its_own_has_what_was_asked_for_such() -> None:
-    """A form, say; without marks nothing is cached, and no choice has to be the same."""
-    form = {"text": {"format": {"type": "json_object"}}}
-    asked = composer({"session_id": "s"}, "anthropic/claude", summary_parameters=form)
+    """The form that is read, strictly; without marks nothing is cached, and no choice has to be the same."""
+    asked = composer({"session_id": "s"}, "anthropic/claude", summary_parameters=SUMMARY_FORMAT)
     body = asked.build_summary_request([], output_tokens=900)
-    assert (body["text"], body["max_output_tokens"]) == (form["text"], 900)
+    assert (body["text"], body["max_output_tokens"]) == (SUMMARY_FORMAT["text"], 900)
+    assert body["text"]["format"]["strict"] is True
     assert "text" not in asked.build([]).body
 
 

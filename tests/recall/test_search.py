@@ -137,6 +137,13 @@ def test_the_score_is_the_weight_of_the_querys_terms() -> None:
     assert len([*search(many, "boat", new_index(), limit=7).passages]) == 7
 
 
+@pytest.mark.parametrize(("before", "turn"), [(3, 3), (4, 0)])
+def test_words_of_its_own_raise_a_passage_that_nearly_fits_best(before: int, turn: int) -> None:
+    """Not one far behind: of equal ones the first four are compared where one is asked for."""
+    lines = sources(*["a boat"] * before, "a boat Ada")
+    assert [found.turn for found, _ in search(lines, "boat", new_index(), limit=1).passages] == [turn]
+
+
 @pytest.mark.parametrize(("author", "text", "begins", "columns"), rows(CASES, "columns"))
 def test_a_row_of_a_table_has_the_names_of_its_columns(
     author: str, text: str, begins: str, columns: str
