@@ -232,7 +232,8 @@ class SummaryWriter:
             async with asyncio.timeout_at(until_seconds):
                 end = await self._ask(body)
             usage = end.usage or Usage()
-            total = paid(usage, model.prices.cost(usage, seconds=sent_seconds).total)
+            listed = model.prices.cost(usage, seconds=sent_seconds).total
+            total = paid(usage, 0.0 if isinstance(end, ResponseFailed) else listed)
             unknown = bill = replace(
                 bill,
                 input_tokens=usage.input_tokens,

@@ -164,7 +164,7 @@ async def test_a_restarted_server_takes_the_job_up(
         await stop_at(NewChat(first, standin)(**fields), text, "0:3")
         await first.worker.own.ledger.idle()
         found = await audited(first.worker.host.database, limit=9)
-        assert [(each.cost, each.estimated) for each in found] == [(0.4, True)]
+        assert [(each.cost, each.saved, each.estimated) for each in found] == [(0.4, 0, True)]
         await first.aclose()
     for job in standin.videos.values():
         job.orders["polls"] = "1"

@@ -169,6 +169,16 @@ async def test_what_nobody_waited_for_is_billed_as_an_estimate(*, is_left: bool,
     assert bills[0].cost == pytest.approx(tokens * 1e-6)
 
 
+@pytest.mark.parametrize("billed", [{}, {"cost": 0.5}], ids=["without a bill", "billed"])
+async def test_what_has_failed_costs_its_bill_alone(billed: dict[str, float]) -> None:
+    """Not what the list says of its tokens."""
+    usage = {"input_tokens": 900, "output_tokens": 90, "total_tokens": 990, **billed}
+    writer = summary_writer(FakeProvider({**response(), "status": "failed", "usage": usage}))
+    own = replace(writer.standalone_model, prices=Prices(input=1e-3))
+    attempts = await replace(writer, standalone_model=own).write(target(), None, time_limit_seconds=5.0)
+    assert [each.bill.cost for each in attempts] == [billed.get("cost", 0.0)] * 2
+
+
 async def test_what_a_limit_leaves_no_room_for_is_not_asked() -> None:
     """Neither by the suffix nor by itself; the row says so, and costs nothing."""
     part, bills, held = target(), list[Bill](), list[Bill]()
