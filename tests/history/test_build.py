@@ -95,6 +95,20 @@ def test_thinking_is_sent_behind_the_chat_that_it_was_written_behind(
     assert [turn.chain for turn in turns] == chains
 
 
+@pytest.mark.parametrize(
+    ("question", "number", "is_sent"), [("q", 0, True), ("Template\nq", 0, False), ("Template\nq", 1, True)]
+)
+def test_thinking_about_what_a_first_question_had_is_not_sent_without_it(
+    question: str, number: int, *, is_sent: bool
+) -> None:
+    """Anthropic binds it to that question, to which the host has added texts for once; to no later one."""
+    chat = [system("S"), user("q"), assistant("a"), user("q"), assistant("b"), user("q")]
+    asked = build([*chat[: 2 * number + 1], user(question)], base_user_prompt="q")
+    chat[2 * number + 2] = assistant(f"{mark(1)}a")
+    items = build(chat, {1: LoadedArtifact(thinking("rs_1"), prompt=asked.prompt)}).items
+    assert [item["type"] for item in items].count("reasoning") == is_sent
+
+
 def test_the_next_request_begins_like_this_one() -> None:
     """Up to the end of the user's own words the bytes stay, whatever the host mixed in this time."""
     now = [system("S"), user("1"), assistant("a"), user("Template\n2")]

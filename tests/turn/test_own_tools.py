@@ -43,6 +43,9 @@ ROUNDS = {
     "thought": reasoning("rs_1"),
     "text": message("Let me look."),
     "second text": message("Two.", id="msg_2"),
+    "two parts": message(
+        "", content=[{"type": "output_text", "text": "Let me"}, {"type": "refusal", "refusal": " not."}]
+    ),
     "commentary": message("Let me look.", phase="commentary"),
     "final answer": message("It is late.", id="msg_2", phase="final_answer"),
 }
