@@ -27,7 +27,7 @@ OURS = re.compile(r"\n*\[[0-9A-HJKMNP-TV-Z]{20}\]: #\n*|!\[[^\]]*\]\([^)]*\)")
 LEFT = {"stop", "leave", "close", "cut"}
 """Acts after which an answer may be stored in part, or not at all."""
 SETTLE_SECONDS = 10.0
-"""An answer that ends shortly before or after an outage may find nobody who stores it."""
+"""So long a busy host may take to store an answer that has ended, if nothing is away then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _misplaced(
                 continue
             for earlier, answer in _replayed(request["items"]).items():
                 expected = before.get(earlier)
-                is_due = request["began"] > ended.get(expected or "", inf) and not (
+                is_due = request["began"] > ended.get(expected or "", inf) + SETTLE_SECONDS and not (
                     is_narrow and earlier != number
                 )
                 if is_due and answer != [expected] and earlier != kept[0]:

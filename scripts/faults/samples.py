@@ -26,8 +26,8 @@ PERIOD_SECONDS = 5.0
 MEMORY, LAG = "memory of workers, MiB", "longest lag of event loops, ms"
 TASKS, DESCRIPTORS = "asyncio tasks of workers", "open descriptors of workers"
 MOST_MIB_AN_HOUR = 50.0
-JUDGED_SECONDS = 1800.0
-"""A worker's memory is judged once it has lived so long: it levels off after a quarter of an hour."""
+JUDGED_SECONDS = 2700.0
+"""A worker's memory is judged once it has lived so long: what it keeps of chats grows with them for half an hour."""
 MOST_LEFT = {TASKS: 50, DESCRIPTORS: 100}
 """How many a worker may have at the end, when nobody chats: twice as many as were seen."""
 CONNECT_SECONDS = 5

@@ -48,8 +48,8 @@ def request(items: list[Any], written: str, **fields: Any) -> Json:
         "status": 200,
         "error": "",
         "warnings": [],
-        "began": 100.0 + 2 * len(tags),
-        "ended": 101.0 + 2 * len(tags),
+        "began": 60.0 + 40 * len(tags),
+        "ended": 61.0 + 40 * len(tags),
         **fields,
     }
 
@@ -116,7 +116,7 @@ TASK = request([("question", 1)], "A title", kind="task")
             },
             "",
         ),
-        ({"log": [LOG[0], request([REPLAYED[0], REPLAYED[2]], SECOND, began=102.5)]}, ""),
+        ({"log": [LOG[0], request([REPLAYED[0], REPLAYED[2]], SECOND, began=110.0)]}, ""),
         ({"log": [LOG[0], request(REPLAYED, SECOND, tags=[1, 2, 3])]}, "a request has words of several"),
         ({"log": [LOG[0], request(REPLAYED, SECOND, user="c")]}, "ada is named ['a', 'c']"),
         ({"log": [*LOG, request([("question", 3)], FIRST)]}, "a names several users"),
@@ -135,8 +135,8 @@ def test_what_is_lost_doubled_or_anothers_is_found(found: Json, expected: str) -
     [
         ({}, 1),
         ({"acts": frozenset({"stop"})}, 0),
-        ({"outages": [Outage("kill", 105.0, 105.0)]}, 0),
-        ({"outages": [Outage("kill", 120.0, 120.0)]}, 1),
+        ({"outages": [Outage("kill", 141.0, 141.0)]}, 0),
+        ({"outages": [Outage("kill", 190.0, 190.0)]}, 1),
         ({"heard": SECOND}, 0),
         ({"acts": frozenset({"temporary"})}, 0),
         ({"heard": SECOND[:5]}, 1),
@@ -291,7 +291,7 @@ def test_what_a_worker_does_not_give_back_is_found(
     steady = {MEMORY: {"2": [(0.0, 1.0), (3600.0, 1.0)]}}
     found = [*leaks_in({**steady, **until})]
     assert len(found) == is_left
-    gone = {panel: {"1": [(0.0, first), (1700.0, last * 9)]}}
+    gone = {panel: {"1": [(0.0, first), (2600.0, last * 9)]}}
     assert [*leaks_in({**steady, **gone})] == []
 
 
