@@ -35,9 +35,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache
+from open_webui_openrouter_pipe.recall.search import passage_bounds
 from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
 from scripts.simulation.host import CHANNEL, DOCUMENT, KNOWLEDGE, Deleted, words_of
 from scripts.simulation.spending import REFUSED, Spending
+from scripts.simulation.users import CODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -471,7 +473,7 @@ class Laws:
             begun = sorted(text[:40] for text in new)[:3]
             yield f"cut: {shown.call} was sent without {begun}, and nothing was said ({shown.lines})"
         chat.lacks |= missing
-        if shown.expects:
+        if shown.expects and not _is_split(shown):
             self.judged["recall"] += 1
             if (
                 shown.ended == "whole"
@@ -687,6 +689,16 @@ def held_bytes(values: Iterable[Any]) -> int:
             left += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
             left += getattr(value, "__dict__", {}).values()
     return size
+
+
+def _is_split(shown: Shown) -> bool:
+    """Whether what is asked for stands in two passages: a long line without ends of sentences is cut anywhere."""
+    return any(
+        code[2] == shown.expects and code.start() < bound <= code.start(2)
+        for text in shown.before
+        for code in CODE.finditer(text)
+        for bound in passage_bounds(text)
+    )
 
 
 def _lacks_turns(steps: Sequence[Json]) -> bool:
