@@ -102,7 +102,7 @@ class Upstream:
         self.service = _Service(faults, clock)
         self.app = create_app(self.service)
         self.exchanges: list[Exchange] = []
-        """Those that were not judged yet."""
+        """Those that were not judged yet, in the order in which they were sent."""
         self.failures: list[str] = []
         """What the stand-in itself has failed by: the world is wrong."""
         self.requests = 0

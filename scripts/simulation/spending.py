@@ -161,16 +161,13 @@ class Spending:
         return is_sure and self._bounds("day", begin) == self._bounds("day", now)
 
     def _of_requests(self, exchanges: Iterable[Exchange]) -> Iterator[str]:
-        """No request begins once a limit is reached by those that began before it."""
-        sent = [
-            (record.received_at, exchange)
-            for exchange in exchanges
-            if exchange.call and (record := exchange.record) and record.path == "/responses"
-        ]
+        """No request is sent once a limit is reached by those that were sent before it, whichever arrives first."""
         known = Counter[str]()
-        for seconds, exchange in sorted(sent, key=lambda each: each[0]):
-            assert exchange.call
-            if seconds < self._since:
+        for exchange in exchanges:
+            record = exchange.record
+            if not (exchange.call and record and record.path == "/responses"):
+                continue
+            if (seconds := record.received_at) < self._since:
                 continue
             for limit in self.limits_of(exchange.call.user_id):
                 self._judged["limit"] += 1

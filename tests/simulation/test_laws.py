@@ -384,6 +384,20 @@ def asked_again(world: World) -> None:
     world.rows.execute(f"UPDATE openrouter_pipe_audit SET created = {NOW}")
 
 
+def cheap(world: World) -> None:
+    """The second answer has cost little."""
+    world.upstream.service.bills["gen-2"]["total_cost"] = 0.01
+    world.rows.execute("UPDATE openrouter_pipe_audit SET cost = 0.01 WHERE generation = 'gen-2'")
+
+
+def overtaken(world: World) -> None:
+    """What was sent first arrives last."""
+    first, last = world.upstream.exchanges
+    assert first.record
+    assert last.record
+    first.record.received_at, last.record.received_at = NOW + 1, NOW
+
+
 def left(world: World) -> None:
     """What the last answer has cost was not known before its bill came."""
     world.record.disconnected = True
@@ -606,6 +620,20 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one behind another that has used it up": (
         also(limited(spent=0.05, lines=(NEAR,)), asked_again),
         "limit",
+    ),
+    "one behind another that has used it up and arrives later": (
+        also(limited(spent=0.05, lines=(NEAR,)), asked_again, cheap, overtaken),
+        "limit",
+    ),
+    "one before another that uses it up and arrives earlier": (
+        also(
+            limited(spent=0.05, lines=(NEAR,)),
+            asked_again,
+            cheap,
+            lambda world: world.upstream.exchanges.reverse(),
+            overtaken,
+        ),
+        "",
     ),
     "one behind another that may have been told later": (
         also(limited(spent=0.05, lines=(NEAR,)), left, asked_again),
