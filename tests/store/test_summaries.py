@@ -179,16 +179,17 @@ def columns(state: Any) -> dict[str, Any]:
 async def test_a_payload_belongs_to_its_row(
     sqlite_database: Database, moved: dict[str, Any], caplog: pytest.LogCaptureFixture, *, opens: bool
 ) -> None:
-    """What does not open, or is no summary, is skipped and logged once; the other rows are found all the same."""
+    """What does not open, or is no summary, is skipped and logged once each; other rows are found all the same."""
     await SealedSummaries(sqlite_database, KEYRING, clock=lambda: NOW).keep(stored(0, 5))
     kept = await SealedTable(sqlite_database, SummaryRow).get(KEY)
     assert kept is not None
-    found = FakeSummaries(sqlite_database, kept._replace(**moved))
+    row = kept._replace(**moved)
+    found = FakeSummaries(sqlite_database, row, row._replace(end_chain=chain(7).hex()))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert await found.find("ada", chains(0, 5), chat_id="") == (FOUND if opens else {})
-    assert (len(caplog.records), "said" in caplog.text) == (int(not opens), False)
-    both = FakeSummaries(sqlite_database, kept._replace(**moved), kept)
+    assert (len(caplog.records), "said" in caplog.text) == (1 if opens else 2, False)
+    both = FakeSummaries(sqlite_database, row, kept)
     assert await both.find("ada", chains(0, 5), chat_id="") == FOUND
 
 
