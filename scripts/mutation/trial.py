@@ -260,8 +260,10 @@ class Trials:
         def run() -> int:
             sys.meta_path.remove(self._finder)
             for name, module in [*sys.modules.items()]:
-                if (getattr(module, "__file__", None) or "").startswith(f"{self._root}/"):
-                    del sys.modules[name]
+                if name != "__main__" and (getattr(module, "__file__", None) or "").startswith(
+                    f"{self._root}/"
+                ):
+                    del sys.modules[name]  # who spawns a process looks at the main one
             files = sorted({file_of(test) for test in tests})
             return int(pytest.main([*_ARGUMENTS, "-x", *files], [Chosen([*tests], self._scratch)]))
 
