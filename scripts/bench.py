@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scripts.environment import prepare_vocabularies
 from scripts.paths import ROOT
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in benchmarks]:
         parser.error(f"no such benchmark: {', '.join(unknown)}")
+    prepare_vocabularies()
     json.dump(measure(benchmarks, options.names, options.against), sys.stdout, indent=2)
     print()
     return 0

@@ -166,4 +166,3 @@ def prepare_programs() -> None:
 
 if __name__ == "__main__":
     prepare()
-    prepare_vocabularies()

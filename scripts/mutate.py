@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scripts.environment import prepare_vocabularies
 from scripts.mutation.mutants import Mutant, mutants
 from scripts.mutation.reach import folder_of
 from scripts.mutation.trial import Job
@@ -145,6 +146,7 @@ def main() -> int:
         pieces=str(CACHE / "mutate" / "reach"),
     )
     if job.mutants:
+        prepare_vocabularies()
         tried(ROOT, job)
     verdicts = Verdicts(ROOT, kept)
     if is_ordinary:

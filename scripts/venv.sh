@@ -24,3 +24,9 @@ if [[ ! -x "$PYTHON" ]]; then
   echo "making .venv with $found"
   "$found" -m venv "$ROOT/.venv"
 fi
+
+# Runs a module in the environment, which is brought up to date first.
+run() {
+  "$PYTHON" -m scripts.environment
+  exec "$PYTHON" -m "$@"
+}

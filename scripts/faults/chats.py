@@ -27,7 +27,7 @@ OURS = re.compile(r"\n*\[[0-9A-HJKMNP-TV-Z]{20}\]: #\n*|!\[[^\]]*\]\([^)]*\)")
 LEFT = {"stop", "leave", "close", "cut"}
 """Acts after which an answer may be stored in part, or not at all."""
 SETTLE_SECONDS = 10.0
-"""So long a busy host may take to store an answer that has ended, if nothing is away then."""
+"""So long a busy host may take to store an answer that has ended; in an outage it is stored by nobody."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,4 +244,7 @@ def _unprivileged(directory: Path) -> list[str]:
 def _program(name: str) -> str:
     if find_program(name) is None:
         prepare_programs()
-    return str(find_program(name))
+    found = find_program(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is not installed")
+    return str(found)

@@ -259,11 +259,9 @@ class Trials:
 
         def run() -> int:
             sys.meta_path.remove(self._finder)
-            for name, module in [*sys.modules.items()]:
-                if name != "__main__" and (getattr(module, "__file__", None) or "").startswith(
-                    f"{self._root}/"
-                ):
-                    del sys.modules[name]  # who spawns a process looks at the main one
+            for name in sys.modules.keys() - {"__main__"}:  # whoever spawns a process looks at that
+                if (getattr(sys.modules[name], "__file__", None) or "").startswith(f"{self._root}/"):
+                    del sys.modules[name]
             files = sorted({file_of(test) for test in tests})
             return int(pytest.main([*_ARGUMENTS, "-x", *files], [Chosen([*tests], self._scratch)]))
 

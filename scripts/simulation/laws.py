@@ -198,8 +198,8 @@ class _Chat:
     """Whether anything in it was: what is left out of it for that, the worker knows alone that was told so."""
     worker: str = ""
     """Which one has answered last."""
-    told: set[str] = field(default_factory=set)
-    """Which workers have said that it is shortened: each says so where its own last request of the chat was not."""
+    told: dict[str, float] = field(default_factory=dict)
+    """Which workers have said that it is shortened, and when: each says so where its own last request was not."""
     limit_tokens: float = math.inf
     """How much was found to fit into its last request, if that lacks any turn: where bills teach that more does, it is
     decided anew which. One that lacks none lacks none then, either."""
@@ -314,7 +314,7 @@ class Laws:
             if exchange.generation:
                 self._ended[exchange.generation] = exchange.worker, record.ended_at or 0.0, exchange.call
             is_list = record.path.startswith("/models") and record.status == 200
-            if is_list and not self._knows_models(exchange.worker, record.ended_at or 0.0):
+            if is_list and not self._remembers(exchange.worker, self._listed, record.ended_at or 0.0):
                 self._listed[exchange.worker] = record.ended_at or 0.0
             kinds = moment.kinds(exchange.call, exchange.worker)
             is_lost = exchange.call in helped and (
@@ -392,7 +392,7 @@ class Laws:
                 for each in sent
                 if (record := each.record)
                 and (
-                    self._knows_models(each.worker, record.received_at - MADE_SECONDS)
+                    self._remembers(each.worker, self._listed, record.received_at - MADE_SECONDS)
                     or not record.body["model"].startswith(REFUSING)
                 )
             ]
@@ -402,7 +402,7 @@ class Laws:
             chat.thoughts = {item["id"] for item in thoughts}
             chat.worker = sent[-1].worker if sent else ""
             if any(map(SAID_OF_BREAKS.search, shown.lines)):
-                chat.told.add(shown.worker)
+                chat.told[shown.worker] = self.world.clock.true()
             found = self.world.query(STEPS, [sent[-1].generation]) if sent else ()
             for steps, limit in found:
                 chat.limit_tokens = limit if _lacks_turns(json.loads(steps)) else math.inf
@@ -491,7 +491,9 @@ class Laws:
             return
         self.judged["prefix"] += 1
         has_rested = record.received_at > chat.sent_at + CLEANUP_SECONDS  # what was stored of it may be gone
-        is_said = sent[0].worker != chat.worker and sent[0].worker in chat.told
+        is_said = sent[0].worker != chat.worker and self._remembers(
+            sent[0].worker, chat.told, record.received_at
+        )
         if has_rested or is_said or any(map(SAID_OF_BREAKS.search, shown.lines)):
             return
         if self._keeps_thoughts(shown.call):
@@ -510,9 +512,9 @@ class Laws:
         if not is_foreseen:
             yield f"prefix: {shown.call} begins otherwise than the request before it, at {at}"
 
-    def _knows_models(self, worker: str, now: float) -> bool:
-        """Whether a worker has had the list of models by then, and was not killed since."""
-        since = self._listed.get(worker, now + 1)
+    def _remembers(self, worker: str, known: Mapping[str, float], now: float) -> bool:
+        """Whether a worker knows by then what it has known since, and was not killed meanwhile."""
+        since = known.get(worker, now + 1)
         return since <= now and not any(
             name == worker and since < when <= now for name, when in self.world.kills
         )

@@ -171,6 +171,29 @@ def rested(days: float) -> Callable[[World], None]:
     return change
 
 
+def said_before(*, other: str = "w1", kills: Sequence[tuple[str, float]] = ()) -> Callable[[World], None]:
+    """Its worker has said that the chat is shortened, another sends more of it, and the first one less again."""
+
+    def change(world: World) -> None:
+        world.show(lines=("Earlier turns shortened: 1",))
+        assert world.laws.check() == []
+        world.asked([SECOND], before=ANSWERED, messages=[QUESTION, SECOND], appended=True)
+        world.last.worker = other
+        world.kills.extend(kills)
+        assert world.laws.check() == []
+        more = ({**ANSWERED[0], "content": f"{QUESTION} Changed."}, *ANSWERED[1:])
+        text = "canary-ada-3 And?"
+        world.asked([SECOND, text], before=more, messages=[QUESTION, SECOND, text], appended=True)
+        world.record.received_at = NOW + 9
+
+    return change
+
+
+def told_code(characters: int) -> tuple[str, ...]:
+    """The question, and a line without sentences that tells a code behind so much."""
+    return QUESTION, f"{'word ' * 100}"[:characters] + "The code of keeper1 is 12345. "
+
+
 def goes_on_without(*thoughts: str, listed: bool = True, **fields: str) -> Callable[[World], None]:
     """The next request has not all that the model thought before its first answer; was the list of models there?"""
 
@@ -535,6 +558,9 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         ),
         "prefix",
     ),
+    "one whose worker has said so before another answered": (said_before(), ""),
+    "one whose worker was killed since": (said_before(kills=[("w0", NOW + 1)]), "prefix"),
+    "one whose worker has said so in the answer before": (said_before(other="w0"), "prefix"),
     "one that has rested for months": (rested(days=91), ""),
     "one that has rested for weeks": (rested(days=21), "prefix"),
     "one into which more fits, and all has": (
@@ -681,6 +707,14 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "a worker in order": (of_worker(), ""),
     "a word that is not found": (lambda world: world.show(expects="lantern"), "recall"),
     "one that is": (lambda world: world.show(expects="morning"), ""),
+    "a code that is not found": (
+        lambda world: world.show(before=told_code(0), expects="12345"),
+        "cut recall",
+    ),
+    "one at a cut of a long line": (
+        lambda world: world.show(before=told_code(282), lines=("shortened",), expects="12345"),
+        "",
+    ),
 }
 
 
