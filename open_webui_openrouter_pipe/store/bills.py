@@ -68,6 +68,7 @@ class BillWriter(BatchWriter[Bill]):
         self._ended = tables.hold.c.until <= database.now
         self._until = database.now + HOLD_SECONDS
         self._of_ids = database.among_ids(tables.hold.c.id)
+        self._spent = self._sums_query()
 
     def write(self, bill: Bill, /) -> None:
         """Have a bill written beside its request."""
@@ -122,7 +123,7 @@ class BillWriter(BatchWriter[Bill]):
         """
         accounts = sorted({each.account for each in under})
         estimate = bill_json(replace(bill, created=bill.created or self._clock(), estimated=True))
-        query, hold = self._query(under[0].zone if under else UTC), self._tables.hold
+        spent, hold = self._sums_values(accounts, under[0].zone if under else UTC, bill.id), self._tables.hold
         of_locks = {"quarter": 0, "model": "", "failure": "", **dict.fromkeys(CHAT_SUMS, 0)}
         locks = [{"account": account, **of_locks} for account in accounts]
         row = {"id": bill.id, "amount": amount, "until": self._until, "estimate": estimate}
@@ -133,7 +134,7 @@ class BillWriter(BatchWriter[Bill]):
             await connection.execute(self._add_to_account, locks)
             if (await connection.execute(sa.select(hold.c.id).where(self._ended).limit(1))).first():
                 return None
-            found = await connection.execute(query, {"ids": accounts, "own": bill.id})
+            found = await connection.execute(self._spent, spent)
             begins = may_begin(under, _read_sums(found.all()))
             # one that is there already is from an attempt whose answer was lost
             await connection.execute(sa.delete(hold).where(hold.c.id == bill.id))
@@ -163,8 +164,7 @@ class BillWriter(BatchWriter[Bill]):
 
     async def sums(self, accounts: Sequence[str], zone: tzinfo = UTC) -> Mapping[str, AccountSums]:
         """Return what accounts have spent in a zone's day and month, and what is held. Raises StoreError."""
-        values = {"ids": list(accounts), "own": ""}
-        return _read_sums(await self._database.read(self._query(zone), values))
+        return _read_sums(await self._database.read(self._spent, self._sums_values(accounts, zone)))
 
     async def _renew(self) -> None:
         """Renew what is held, and settle what has run out, as long as anybody holds anything."""
@@ -221,34 +221,41 @@ class BillWriter(BatchWriter[Bill]):
             if rows:
                 await connection.execute(statement, rows)
 
-    def _query(self, zone: tzinfo) -> sa.Select[Any]:
-        """Return the query for what accounts (`ids`) have spent today and this month, and what is held.
+    def _sums_query(self) -> sa.Select[Any]:
+        """Return the query for what accounts have spent today and this month, and what is held.
 
-        What is held for the request `own` does not count.
+        `_sums_values` has its parameters. What is held for the request `own` does not count.
         """
-        now, hold = self._clock(), self._tables.hold.c
-        today, month = (first_quarter(period_start(period, now, zone), zone) for period in ("day", "month"))
-        none = sa.literal(0.0, sa.Double)
+        hold, none = self._tables.hold.c, sa.literal(0.0, sa.Double)
 
-        def spent(table: sa.Table, time: sa.ColumnElement[int], quarters: int) -> sa.Select[Any]:
+        def spent(table: sa.Table, time: sa.ColumnElement[int]) -> sa.Select[Any]:
             # added up before they are joined with others: a busy month has thousands of rows
-            day, since = (-(-first // quarters) for first in (today, month))
+            is_today, of_month = (
+                time >= sa.bindparam(f"{period}_{time.name}") for period in ("day", "month")
+            )
             paid = table.c.cost, table.c.provider_cost
-            own_today, provider_today = (sa.case((time >= day, each), else_=none) for each in paid)
+            own_today, provider_today = (sa.case((is_today, each), else_=none) for each in paid)
             columns = own_today, paid[0], none, provider_today, paid[1]
             sums = (sa.func.sum(each).label(name) for each, name in zip(columns, _SUMS, strict=True))
-            of_month = self._database.among_ids(table.c.account), time >= since
-            return sa.select(table.c.account, *sums).where(*of_month).group_by(table.c.account)
+            of_accounts = self._database.among_ids(table.c.account)
+            return sa.select(table.c.account, *sums).where(of_accounts, of_month).group_by(table.c.account)
 
         held = sa.select(hold.account, none, none, hold.amount, none, none)
         running = hold.until > self._database.now, hold.id != sa.bindparam("own")
         both = sa.union_all(
-            spent(self._tables.usage, self._tables.usage.c.quarter, 1),
-            spent(self._tables.spending, self._tables.spending.c.day, DAY_QUARTERS),
+            spent(self._tables.usage, self._tables.usage.c.quarter),
+            spent(self._tables.spending, self._tables.spending.c.day),
             held.where(self._database.among_ids(hold.account), *running),
         ).subquery()
         sums = (sa.func.sum(both.c[name]) for name in _SUMS)
         return sa.select(both.c.account, *sums).group_by(both.c.account)
+
+    def _sums_values(self, accounts: Sequence[str], zone: tzinfo, own: str = "") -> dict[str, Any]:
+        now, values = self._clock(), dict[str, Any](ids=list(accounts), own=own)
+        for period in ("day", "month"):
+            first = first_quarter(period_start(period, now, zone), zone)
+            values |= {f"{period}_quarter": first, f"{period}_day": -(-first // DAY_QUARTERS)}
+        return values
 
 
 def _row(bill: Bill, lacking: Collection[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
@@ -211,8 +212,9 @@ class ByteTokenizer:
     def encode(self, text: str) -> Sequence[int]:
         """The groups of bytes as big-endian integers, at most 2**32 - 1."""
         raw = text.encode("utf-8", "surrogatepass")
-        starts = range(0, len(raw), BYTES_PER_TOKEN)
-        return tuple(int.from_bytes(raw[at : at + BYTES_PER_TOKEN], "big") for at in starts)
+        whole, rest = divmod(len(raw), BYTES_PER_TOKEN)
+        tokens = struct.unpack_from(f">{whole}I", raw)
+        return (*tokens, int.from_bytes(raw[-rest:], "big")) if rest else tokens
 
 
 class VocabularyTokenizer:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, get_args
 
 from openrouter.components.inputs_union import InputsUnion1
@@ -27,6 +27,8 @@ Issue = dict[str, Any]
 Path = tuple[str | int, ...]
 Classes = Mapping[str, tuple[type[BaseModel], ...]]
 
+KNOWN_ITEMS = 2_000
+"""How many items are not judged anew: a chat sends its old ones again with each request."""
 NULLABLE_BY_DOCUMENTATION = frozenset({"previous_response_id"})
 REQUEST_FIELDS = frozenset(
     field.alias or name for name, field in ResponsesRequest.model_fields.items() if name != "STORE"
@@ -43,10 +45,17 @@ def request_issues(body: dict[str, Any]) -> list[Issue]:
     if not isinstance(tools, list):
         issues.append(issue(("tools",), "Expected array"))
     for index, item in enumerate(given if isinstance(given, list) else []):
-        issues += item_issues(item, ("input", index))
+        issues += [
+            {**each, "path": ["input", index, *each["path"]]} for each in _known_issues(json.dumps(item))
+        ]
     for index, tool in enumerate(tools if isinstance(tools, list) else []):
         issues += _tagged(tool, ("tools", index), _tool_classes())
     return issues
+
+
+@lru_cache(KNOWN_ITEMS)
+def _known_issues(item: str) -> list[Issue]:
+    return item_issues(json.loads(item), ())
 
 
 def item_issues(item: Any, at: Path) -> list[Issue]:
