@@ -43,7 +43,7 @@ KEY = "sk-or-v1-simulation"
 SECRET = "the host's secret"  # noqa: S105 - of a host that does not exist
 LONGEST_SECONDS = 6 * 3_600.0
 """No step, and nothing in the background, may take longer."""
-LOOK_MOMENTS = 50
+LOOK_MOMENTS = 100
 """How often what nobody holds any more is collected: never while anything runs."""
 KEPT_LINES = 400
 GROUP = "Keepers"
