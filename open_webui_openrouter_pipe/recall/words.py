@@ -16,7 +16,7 @@ from itertools import chain
 from operator import add
 
 STEM_CHARACTERS = 5
-COMPOUND_CHARACTERS = 12
+COMPOUND_CHARACTERS = 11
 """From here on a word counts by its parts as well."""
 LONGEST_COMPOUND = 32
 """Nothing longer is a word of a language."""
