@@ -251,7 +251,7 @@ def _write_file(path: Path, wire: Any) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as temporary:
-                temporary.write(json.dumps(wire))  # json.dump would not use the encoder in C
+                temporary.write(json.dumps(wire))  # json.dump is slow: all Python
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

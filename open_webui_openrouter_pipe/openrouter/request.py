@@ -254,8 +254,8 @@ class Composer:
             for item in items
         ]
         plugins = as_list(body.get("plugins"))
-        named = {as_object(each).get("id") for each in plugins}
-        named |= set() if self._plugins and holds_pdf(items) else {_PARSER}
+        named = [as_object(each).get("id") for each in plugins]
+        named += [] if self._plugins and holds_pdf(items) else [_PARSER]
         if added := [each for each in self._plugins if each["id"] not in named]:
             changed["plugins"] = [*plugins, *added]
         return {**body, **changed}

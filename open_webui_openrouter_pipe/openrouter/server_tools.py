@@ -93,13 +93,13 @@ def with_server_tools(
     wanted |= {FETCH.name} if searches and settings.fetches else set()
     if settings.keeps_nothing:
         wanted -= {*settings.forbidden}
-    present = {tool.get("type") for tool in given}
+    present = {as_text(tool.get("type")) for tool in given}
     added = [each for each in SERVER_TOOLS.values() if each.name in wanted and each.type not in present]
     if not added:
         return parameters
     replaced = {name for each in added for name in each.replaces}
     named = ((tool, (as_object(tool.get("function")) or tool).get("name")) for tool in given)
-    tools = [tool for tool, name in named if name not in replaced]
+    tools = [tool for tool, name in named if as_text(name) not in replaced]
     for each in added:
         own = _parameters(each, settings, model_id)
         tools.append({"type": each.type, **({"parameters": own} if own else {})})

@@ -35,6 +35,7 @@ from open_webui_openrouter_pipe.conversation.media import image_size, pdf_tokens
 from open_webui_openrouter_pipe.conversation.slash import read_command
 from open_webui_openrouter_pipe.errors import (
     AttachmentUnavailable,
+    ConfigurationError,
     InvalidHistory,
     SealBroken,
     StreamBroken,
@@ -49,13 +50,15 @@ from open_webui_openrouter_pipe.maintenance import commands, updates
 from open_webui_openrouter_pipe.media.choice import name_references
 from open_webui_openrouter_pipe.media.download import _file_name, read_address
 from open_webui_openrouter_pipe.media.kinds import is_binary, is_damaged, media_type_of
+from open_webui_openrouter_pipe.openrouter import controls
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
 from open_webui_openrouter_pipe.openrouter.errors import retry_after, to_error
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, offered_models
-from open_webui_openrouter_pipe.openrouter.request import Composer
+from open_webui_openrouter_pipe.openrouter.request import Composer, own_plugins
+from open_webui_openrouter_pipe.openrouter.server_tools import ServerToolSettings, with_server_tools
 from open_webui_openrouter_pipe.openrouter.wire import encode_body
 from open_webui_openrouter_pipe.recall import tool as recall_tool
-from open_webui_openrouter_pipe.recall.tool import RecallRefused
+from open_webui_openrouter_pipe.recall.tool import RECALL_TOOL, RecallRefused
 from open_webui_openrouter_pipe.replay.exports import (
     chat_state,
     read_artifacts,
@@ -65,6 +68,7 @@ from open_webui_openrouter_pipe.replay.exports import (
 from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.responses.effects import Decoder, ItemFinished, ResponseFinished, parse_event
 from open_webui_openrouter_pipe.responses.failure import read_failure
+from open_webui_openrouter_pipe.responses.tools import SERVER_TOOLS
 from open_webui_openrouter_pipe.responses.values import as_list, as_object, as_text, unescape
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.artifacts import unseal
@@ -109,7 +113,7 @@ from tests.support import context_reports, spending_reports
 from tests.support.wire import frames, reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 DATA: Final = ROOT / "tests" / "data"
 NOW: Final = datetime(2026, 11, 1, tzinfo=UTC)
@@ -308,7 +312,7 @@ def _sent(messages: Any, artifacts: Mapping[int, Any]) -> None:
         return
     _check_input(built.items)
     others = [each for each in messages if isinstance(each, dict) and each.get("role") != "user"]
-    written = json.dumps(others, ensure_ascii=False).replace("\\u0000", "")
+    written = "".join(_scalars(others))
     structured, own = (
         _letters(written + unescape(written)),
         {as_object(each).get("call_id") for each in artifacts.values()},
@@ -318,6 +322,15 @@ def _sent(messages: Any, artifacts: Mapping[int, Any]) -> None:
             # one that stands twice has a number behind it, one that is too long or empty a name of its own
             given = _letters(re.sub(r"_\d+$", "", name))
             assert given in structured or re.fullmatch(r"call_[0-9a-f]{32}", name), name
+
+
+def _scalars(value: Any) -> Iterator[str]:
+    """All keys and values of what is sent as JSON."""
+    if isinstance(value, dict | list):
+        for each in [*value, *(value.values() if isinstance(value, dict) else ())]:
+            yield from _scalars(each)
+    else:
+        yield str(value)
 
 
 def _letters(text: str) -> str:
@@ -344,11 +357,41 @@ def call(dice: Random) -> None:
         _ = read.origin, read.continued_text, read.command, read.keeps, read.is_unsaved
         if isinstance(read.messages, list):
             without_excerpts(read, {"f"})
-        composer = Composer(read.parameters, model=dice.choice((None, MODEL)), model_id=OPENAI)
+        parameters = read.parameters if read.task else _as_switched(dice, read.parameters)
+        plugins = own_plugins("native", None, is_fitted=True)
+        composer = Composer(
+            parameters,
+            model=dice.choice((None, MODEL)),
+            model_id=OPENAI,
+            plugins=plugins,
+            own_tools=[RECALL_TOOL],
+        )
         sent = asyncio.run(encode_body(composer.build([]).body))
         written = b"".join(sent.write())
         assert len(written) == sent.length_bytes
         _writable(json.loads(written))
+
+
+def _as_switched(dice: Random, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What of a call's parameters a user may set, with what is switched, and with tools that OpenRouter runs."""
+    of_admin = as_object(mutation.value(dice, mutation.SEEDS["parameters"]))
+    mode: Any = dice.choice(("off", "auto", "on"))
+    switched = controls.ControlSettings(
+        provider={"only": ["openai"], "max_price": {"prompt": "1"}, "zdr": True},
+        reasoning={"effort": "low"},
+        router_tier="low",
+        server_tools=ServerToolSettings(
+            mode, host_switch_by="openrouter", tools=dict.fromkeys(SERVER_TOOLS, "")
+        ),
+    )
+    model = dice.choice((None, MODEL))
+    kept, _ = controls.permitted_parameters(parameters, of_admin, allowed={"plugins"}, offered={OPENAI})
+    with suppress(ConfigurationError):
+        kept = controls.routed(kept, switched)
+    kept = controls.chat_parameters(
+        kept, switched, identity={"user": "ada"}, offered=[MODEL], model=model, model_id=controls.AUTO_ROUTER
+    )
+    return with_server_tools(kept, switched.server_tools, "offered", model=model, model_id=OPENAI)
 
 
 def tool_output(dice: Random) -> None:

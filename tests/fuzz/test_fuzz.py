@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -16,6 +17,8 @@ from open_webui_openrouter_pipe.creation.video import read_job
 from open_webui_openrouter_pipe.history.folded import FoldedCall, quoted_calls, unfold, unfold_output
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.openrouter.errors import retry_after
+from open_webui_openrouter_pipe.openrouter.request import Composer
+from open_webui_openrouter_pipe.openrouter.server_tools import ServerToolSettings, with_server_tools
 from open_webui_openrouter_pipe.replay.exports import read_artifacts
 from open_webui_openrouter_pipe.replay.recordings import read_recording
 from open_webui_openrouter_pipe.responses.failure import read_failure
@@ -31,6 +34,7 @@ FEW, MANY = 25, 2_000
 DIGITS = "9" * 5_000
 """More than Python reads as a number."""
 ENTITY = f"&#{DIGITS};"
+SEARCHES = ServerToolSettings("auto", fetches=False)
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -127,6 +131,16 @@ FOUND: dict[str, tuple[Callable[[], object], object]] = {
     "a video at an address that is none of the web": (
         lambda: read_job({"id": "1", "urls": ["javascript:alert(1)", 5, "https://x.org/a.mp4"]}).addresses,
         ("https://x.org/a.mp4",),
+    ),
+    "a plugin that is named by an object": (
+        lambda: Composer({"plugins": [{"id": {}}]}, model=None, model_id="a/b").build([]).body["plugins"],
+        [{"id": {}}],
+    ),
+    "tools that are named by lists": (
+        lambda: with_server_tools(
+            {"tools": [{"type": [], "name": []}]}, SEARCHES, "", model=None, model_id="a/b"
+        )["tools"],
+        [{"type": [], "name": []}, {"type": "openrouter:web_search", "parameters": ANY}],
     ),
 }
 """What was found once, and what is read of it."""
