@@ -119,6 +119,7 @@ DATA: Final = ROOT / "tests" / "data"
 NOW: Final = datetime(2026, 11, 1, tzinfo=UTC)
 KEY: Final = "sk-or-v1-fedcba9876543210"
 LIMIT_BYTES: Final = 100_000
+csv.field_size_limit(10_000_000)  # a name may be longer than what Python's reader takes by default
 
 
 @cache
