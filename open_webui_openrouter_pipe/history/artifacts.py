@@ -198,7 +198,10 @@ FORMAT_FAMILIES: Mapping[str, str] = {
 """Who seals reasoning of a `format`; the other formats are plain text."""
 
 PROVIDER_BOUND = frozenset({"google"})
-"""Makers whose signatures hold at the provider alone that wrote them: Vertex does not take those of AI Studio."""
+"""Makers whose signatures hold at the provider alone that wrote them: Vertex does not take those of AI Studio.
+
+Their models refuse a running turn's calls without them.
+"""
 
 _FAMILY_ALIASES = {"meta-llama": "meta"}
 

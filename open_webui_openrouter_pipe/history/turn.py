@@ -27,6 +27,7 @@ from ..responses.items import (
 from ..responses.values import Kept, as_object, as_text, wire_name
 from .artifacts import (
     ANTHROPIC,
+    PROVIDER_BOUND,
     ROUTER,
     Artifacts,
     LoadedArtifact,
@@ -86,7 +87,9 @@ class BuiltHistory:
     prompt: str = ""
     """Its name, with which reasoning is kept that is written under it."""
     has_passing_reasoning: bool = False
-    """Whether reasoning of the running turn is among the items that no later turn will have."""
+    """Whether the running turn has reasoning that no later turn will have, or calls in words that they will have."""
+    in_words: set[str] = field(default_factory=set)
+    """The ids of calls of which the user says what they have returned."""
     has_additions: bool = False
     """Whether the host wrote something into the last question that later requests will not find there."""
     commands: tuple[ChatCommand, ...] = ()
@@ -195,6 +198,13 @@ def input_message(role: Literal["user", "system", "developer"], parts: Sequence[
     return {"type": "message", "role": role, "content": list(parts)}
 
 
+def result_in_words(call: Fields, output: Fields) -> InputMessage:
+    """Return what a call has returned as the user says it, where the call itself would be refused."""
+    given = output["output"]
+    said = [text_part(given)] if isinstance(given, str) else given
+    return input_message("user", [text_part(f"[{call['name']}({call['arguments']}) returned:]"), *said])
+
+
 def assistant_message(text: str, *, key: str, phase: str | None = None) -> AssistantMessage:
     """Return the item of what the assistant says; its id follows from the text and its position, the key."""
     message: AssistantMessage = {
@@ -232,6 +242,8 @@ class _TurnBuilder:
     _missing_outputs: list[Placeholder] = field(default_factory=list)
     _keeps_ids: bool = False
     _misses_reasoning: bool = False
+    _lacks_latest: bool = False
+    """Whether the latest reasoning so far is not sent."""
     _messages: int = 0
     _image_urls: set[str] = field(default_factory=set)
 
@@ -369,7 +381,7 @@ class _TurnBuilder:
         is_reasoning, reason = placeholder.kind == "reasoning", placeholder.dropped or ""
         self._repair("reasoning" if is_reasoning else "artifact", placeholder.origin, reason)
         if is_reasoning and reason != _DANGLES:
-            self._misses_reasoning, self._keeps_ids = True, False
+            self._misses_reasoning, self._keeps_ids, self._lacks_latest = True, False, True
 
     def write(self, placeholder: Placeholder) -> None:
         """Send what is at a position."""
@@ -378,7 +390,7 @@ class _TurnBuilder:
             case "text":
                 self._write_text(content, origin, placeholder.phase)
             case "reasoning":
-                self._keeps_ids = not self._misses_reasoning
+                self._keeps_ids, self._lacks_latest = not self._misses_reasoning, False
                 self.built.send(content, origin, self.number)
                 self.built.replayed[cast("str", origin.marker)] = self.number
                 self.built.has_passing_reasoning |= placeholder.passes
@@ -421,14 +433,23 @@ class _TurnBuilder:
         pair.sent_as = self.rules.call_ids.reserve(fields["call_id"])
         if pair.sent_as != fields["call_id"]:
             self._repair("call_id", origin, f"{fields['call_id']!r} is sent as {pair.sent_as}")
-        fields = fields if self._keeps_ids else _without_id(fields)
-        self.built.send({**fields, "call_id": pair.sent_as}, origin, self.number)
+        fields, reader = fields if self._keeps_ids else _without_id(fields), self.rules.reader
+        lacks_reasoning = self._lacks_latest and self.number == self.rules.latest and not reader.never_reasons
+        if lacks_reasoning and reader.family in PROVIDER_BOUND and fields["type"] == "function_call":
+            self.built.in_words.add(pair.sent_as)
+            self.built.has_passing_reasoning = True
+        else:
+            self.built.send({**fields, "call_id": pair.sent_as}, origin, self.number)
         if pair.output_came_first:
             self._write_output(pair)
 
     def _write_output(self, pair: ToolCallPair) -> None:
         fields, origin = pair.output
-        self.built.send({**fields, "call_id": pair.sent_as}, origin, self.number)
+        is_in_words = pair.sent_as in self.built.in_words
+        sent = (
+            result_in_words(pair.call.fields, fields) if is_in_words else {**fields, "call_id": pair.sent_as}
+        )
+        self.built.send(sent, origin, self.number)
         if fields["type"] == "function_call_output" and not isinstance(fields["output"], str):
             parts = (part for part in fields["output"] if part["type"] == "input_image")
             self._image_urls.update(part["image_url"] for part in parts)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..errors import ContextTooLong, ProviderError, ReasoningRejected, RequestTooLarge
 from ..history.artifacts import model_family
-from ..history.turn import BuiltHistory
+from ..history.turn import BuiltHistory, result_in_words
 from ..responses.items import Item, is_function_call, is_function_call_output, is_message
 from ..responses.values import as_list, as_object
 
@@ -84,15 +84,10 @@ def in_words(items: Sequence[Item], current: int, *, tells_calls: bool = False) 
 
 
 def _told(items: Sequence[Item]) -> Iterator[Item]:
-    calls = {
-        each["call_id"]: f"{each['name']}({each['arguments']})" for each in items if is_function_call(each)
-    }
+    calls = {each["call_id"]: each for each in items if is_function_call(each)}
     for item in items:
         if is_function_call_output(item):
-            given: Any = item["output"]
-            said = [{"type": "input_text", "text": given}] if isinstance(given, str) else given
-            named = {"type": "input_text", "text": f"[{calls.get(item['call_id'])} returned:]"}
-            yield cast("Item", {"type": "message", "role": "user", "content": [named, *said]})
+            yield result_in_words(calls[item["call_id"]], item)
         elif is_message(item):
             yield item
 

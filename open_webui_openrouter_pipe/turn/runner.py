@@ -462,7 +462,7 @@ class TurnRunner:
             request = replace(request, body={**request.body, "tool_choice": "none"})
         origin, ports, base = self.origin, self.ports, _base(built, conversation, report or how.in_words)
         # the host keeps the calls that the plan omits, so their ids are taken all the same
-        ids = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
+        ids = built.in_words | {cast("Any", item)["call_id"] for item in built.items if "call_id" in item}
         round_ = Round(
             ports.responses,
             self.channel,
