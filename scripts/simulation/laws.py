@@ -39,7 +39,9 @@ from open_webui_openrouter_pipe.recall.search import passage_bounds
 from scripts.faults.audit import HOLDS, MARKER, MOST_ROUNDING, ROWS, Report, compare_sums
 from scripts.simulation.host import CHANNEL, DOCUMENT, KNOWLEDGE, Deleted, words_of
 from scripts.simulation.spending import REFUSED, Spending
-from scripts.simulation.users import CODE
+from scripts.simulation.users import CODE, TOOL_NAMES
+from scripts.standin.catalogue import BY_ID
+from scripts.standin.prompt import PromptReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,8 +76,10 @@ SAID_OF_BREAKS = re.compile(rf"{SAID_OF_CUTS.pattern}|not reloaded")
 QUOTED = "[Quotations from earlier"
 """How a text begins that is in one turn's requests alone, about what they lack."""
 COMMANDS_THAT_CUT = ("/summarize", "/aim", "/discard")
+LARGER = "larger window"
+"""What is said of a message that no window holds."""
 EXPLAINED = re.compile(
-    r"next try is in|not available to several|server is busy|but only [\d,]+ fit|larger window"
+    rf"next try is in|not available to several|server is busy|but only [\d,]+ fit|{LARGER}"
 )
 """What an answer fails by without a fault: one long before, or a message that no window holds."""
 BOUND = "bound to a different conversation"
@@ -95,6 +99,8 @@ TOO_LONG, COMPRESSED = "maximum context length", "context-compression removed"
 """What OpenRouter says and does of a chat that is not to be shortened here."""
 MOST_LESSONS = 2
 """Of a worker: by so many it knows how a model counts, whose bills it had not seen."""
+ANSWER_SHARE = 0.15
+"""Of a window: what a request leaves, for its answer and what is counted too low, or it is not sent."""
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
@@ -307,6 +313,8 @@ class Laws:
         elsewhere = {each.call for each in moment.exchanges if each.record and each.record.error == ELSEWHERE}
         helped: set[Call | None] = {each.call for each in answered if each.call and _is_answer(each)}
         helped |= {each.call for each in moment.exchanges if _kinds(each) & ORDERED}
+        told: dict[Call | None, Sequence[str]]
+        told = {each.call: each.messages for each in moment.answers if LARGER in each.error}
         for exchange in moment.exchanges:
             if (record := exchange.record) is None:
                 continue
@@ -317,9 +325,9 @@ class Laws:
             if is_list and not self._remembers(exchange.worker, self._listed, record.ended_at or 0.0):
                 self._listed[exchange.worker] = record.ended_at or 0.0
             kinds = moment.kinds(exchange.call, exchange.worker)
-            is_lost = exchange.call in helped and (
-                LOSING & kinds or exchange.call in elsewhere or self._is_lesson(exchange.worker, record)
-            )
+            is_lost = exchange.call in helped and (LOSING & kinds or exchange.call in elsewhere)
+            may_learn = exchange.call in helped or self._is_least(record, told.get(exchange.call, ()))
+            is_lost = is_lost or (may_learn and self._is_lesson(exchange.worker, record))
             is_due = _kinds(exchange) & ORDERED or self._is_unforeseen(record, exchange.call) or is_lost
             if record.status >= 400 and not is_due:
                 yield f"valid: {record.path} was answered with {record.status} ({record.error})"
@@ -343,6 +351,15 @@ class Laws:
         lessons = worker, record.body["model"]
         self._lessons[lessons] += 1
         return self._lessons[lessons] <= MOST_LESSONS + len(self.world.kills)
+
+    def _is_least(self, record: RecordedRequest, messages: Sequence[str]) -> bool:
+        """Whether its question with its tools, of which nothing may be left out, leaves too little for an answer."""
+        if TOO_LONG not in record.error or not record.body or not messages:
+            return False
+        tools = [each for each in record.body.get("tools", ()) if each.get("name") in TOOL_NAMES]
+        least = {"input": messages[-1], "tools": tools}
+        prompt = PromptReader(self.world.upstream.service.tokenizer).read(least, {})
+        return prompt.tokens > (1 - ANSWER_SHARE) * BY_ID[record.body["model"]].context_tokens
 
     def _of_words(self, exchange: Exchange, call: Call) -> Iterator[str]:
         assert exchange.record

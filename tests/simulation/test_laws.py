@@ -18,6 +18,7 @@ from scripts.simulation.faults import Strike
 from scripts.simulation.host import KNOWLEDGE, Deleted, Shown
 from scripts.simulation.laws import TOO_LONG, Laws, broken_at
 from scripts.simulation.services import Call, Exchange
+from scripts.standin.prompt import ByteTokenizer
 from scripts.standin.state import RecordedRequest
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ REACHED = "Your spending limit of $0.10 a day is used up, until 2 January at 01:
 BUSY = notice("limit_in_use")
 DOCUMENT = "Document 1 has a line."
 BOOK = f"{KNOWLEDGE} has a line."
+TOOL = {"type": "function", "name": "look_up", "description": "word " * 200}
 FILE = f"data:text/plain;base64,{b64encode(DOCUMENT.encode()).decode()}"
 TABLES = """
     CREATE TABLE openrouter_pipe_audit (id, generation, estimated, cost, provider_cost, user_id, chat_id, model,
@@ -53,7 +55,7 @@ class World:
     """One answer of one request, billed and shown as it should be."""
 
     def __init__(self) -> None:
-        service = SimpleNamespace(bills=dict[str, Json]())
+        service = SimpleNamespace(bills=dict[str, Json](), tokenizer=ByteTokenizer())
         self.strikes = list[Strike]()
         self.upstream: Any = SimpleNamespace(
             exchanges=list[Exchange](),
@@ -269,6 +271,28 @@ def refused_as_long(world: World) -> None:
     world.show(error="Refused.")
 
 
+def too_long_alone(
+    *,
+    words: int = 5_500,
+    times: int = 1,
+    error: str = "Choose a model with a larger window.",
+    body: Json | None = None,
+) -> Callable[[World], None]:
+    """So many chats began with a question that is too long for its window."""
+
+    def change(world: World) -> None:
+        world.upstream.exchanges.clear()
+        world.host.answers.clear()
+        for number in range(times):
+            text = f"canary-ada-1 {'word ' * words}{number}"
+            world.asked([text], call=Call("ada", f"chat-{number}", "message-1"), error=error)
+            world.show(output="[]")
+            world.record.body |= {"model": "mistralai/mistral-small-8k"} | (body or {})
+            world.record.status, world.record.usage, world.record.error = 400, None, TOO_LONG
+
+    return change
+
+
 def continued(world: World) -> None:
     """What was refused is continued at once, in the same message."""
     ordered(world)
@@ -434,6 +458,15 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that teaches how a model counts": (too_long(2), ""),
     "one that should have taught it": (too_long(3), "valid"),
     "one that leads to nothing shorter": (refused_as_long, "valid failure"),
+    "one of a question that leaves no room for an answer": (too_long_alone(times=2), ""),
+    "one that should have taught that": (too_long_alone(times=3), "valid"),
+    "one of such a question, and not told": (too_long_alone(error="Refused."), "valid failure"),
+    "one of a question that leaves enough": (too_long_alone(words=5_400), "valid"),
+    "one of the same with tools of its chat": (too_long_alone(words=5_400, body={"tools": [TOOL]}), ""),
+    "one of the same with a tool that may be left out": (
+        too_long_alone(words=5_400, body={"tools": [{**TOOL, "name": "of_ours"}]}),
+        "valid",
+    ),
     "one that is continued at once": (continued, ""),
     "one whose continuation is shown in part": (
         also(continued, lambda world: world.show(output="[]")),
