@@ -101,6 +101,8 @@ MOST_LESSONS = 2
 """Of a worker: by so many it knows how a model counts, whose bills it had not seen."""
 ANSWER_SHARE = 0.15
 """Of a window: what a request leaves, for its answer and what is counted too low, or it is not sent."""
+SHORTENING = frozenset({"retention", "summary", "prune", "evict"})
+"""The steps of a plan that change what earlier turns are sent as."""
 CACHE_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 FLEETING = "Z"
 """How the name of a stored item begins that is deleted before its chat is."""
@@ -513,18 +515,21 @@ class Laws:
         )
         if has_rested or is_said or any(map(SAID_OF_BREAKS.search, shown.lines)):
             return
-        if self._keeps_thoughts(shown.call):
+        found = [
+            ([step["name"] for step in json.loads(steps) if step.get("triggered")], limit)
+            for steps, limit in self.world.query(STEPS, [sent[0].generation])
+        ]
+        # what is shortened may have been shorter already, but Claude's thoughts behind it go all the same
+        if self._keeps_thoughts(shown.call) and not any(SHORTENING & {*names} for names, _ in found):
             self.judged["thought"] += 1
             if lost := chat.thoughts - thoughts:
                 yield f"thought: {shown.call} was sent without {sorted(lost)}"
         at = broken_at(*(self._kept(body, shown.call) for body in (chat.body, record.body)))
         if at == "":
             return
-        found = self.world.query(STEPS, [sent[0].generation])
         # near a spending limit, too, a chat is shortened, and in the next period is not
         is_foreseen = (self.spending.has_limits and chat.limit_tokens < math.inf) or any(
-            limit > chat.limit_tokens or any(step.get("triggered") for step in json.loads(steps))
-            for steps, limit in found
+            names or limit > chat.limit_tokens for names, limit in found
         )
         if not is_foreseen:
             yield f"prefix: {shown.call} begins otherwise than the request before it, at {at}"

@@ -357,6 +357,12 @@ def uncounted() -> ContentCache[int]:
     return cache
 
 
+def step(name: str) -> Callable[[World], None]:
+    """A step of the plan has done something."""
+    steps = json.dumps([{"name": name, "tokens": 7, "triggered": True}])
+    return sql(f"UPDATE openrouter_pipe_audit SET steps = '{steps}'")
+
+
 def also(*changes: Callable[[World], Any]) -> Callable[[World], None]:
     def change(world: World) -> None:
         for each in changes:
@@ -546,6 +552,14 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         also(asked_of_a_book, goes_on_without("rs_1", "rs_2", format="openai-responses-v1")),
         "thought",
     ),
+    "one that goes on without a thought where earlier turns are shortened": (
+        also(goes_on_without("rs_2"), step("retention")),
+        "",
+    ),
+    "one that goes on without a thought where something is quoted": (
+        also(goes_on_without("rs_2"), step("recall")),
+        "thought",
+    ),
     "one whose worker knew no models": (goes_on_without("rs_2", listed=False), "thought"),
     "one of OpenAI's whose worker knew no models": (
         also(of_openai, goes_on_without("rs_2", listed=False)),
@@ -611,12 +625,7 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
         "prefix",
     ),
     "one that a step of the plan has": (
-        also(
-            lambda world: goes_on(world, system=" Changed."),
-            sql(
-                """UPDATE openrouter_pipe_audit SET steps = '[{"name": "evict", "tokens": 7, "triggered": true}]'"""
-            ),
-        ),
+        also(lambda world: goes_on(world, system=" Changed."), step("evict")),
         "",
     ),
     "a bill without a row": (sql("DELETE FROM openrouter_pipe_audit"), "bill"),
