@@ -165,6 +165,7 @@ EVERYTHING = (
         user_valves={"IMAGE_ASPECT_RATIO": "16:9", "IMAGE_SIZE": "2K"},
     ),
     Visit("openrouter/auto", ("Hello",), user_valves={"ROUTER_TIER": "low"}),
+    Visit("mistralai/mistral-small-8k", ("Hello",), has_tools=False),
     Visit(
         "standin/film",
         ("It moves. [[video: polls=0 url=https://10.0.0.1/film.mp4]]",),
