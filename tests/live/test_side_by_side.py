@@ -12,6 +12,7 @@ from tests.live.chats import talk
 from tests.live.items import answers, each_continues, inputs, outputs_of, statuses
 from tests.live.models import MODEL, SCRIPTED, Valves
 from tests.live.test_waiting import pictures_of
+from tests.support.host_source import is_older
 from tests.support.tool_servers import MCP_TOOL, OPENAPI_TOOL, SERVERS, call_of, tool_servers
 from tests.support.waiting import wait_until
 
@@ -76,6 +77,8 @@ MEET = " ".join(call_of("meet", name=name) for name in ("Ann", "Bob", "Cy"))
 @pytest.fixture
 def side_by_side(open_webui: OpenWebUI, valves: Valves, accepted: None) -> Iterator[None]:
     """The function runs tools, and the administrator has some; every request is valid."""
+    if is_older():
+        pytest.skip("this Open WebUI runs all tools itself")
     open_webui.add_tool(TOOL, CODE)
     valves(TOOL_EXECUTION="pipe")
     yield accepted
