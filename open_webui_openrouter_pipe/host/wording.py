@@ -223,6 +223,7 @@ async def name_chat(
                 "metadata": dict(metadata),
                 "tasks": tasks,
                 "event_emitter": emit,
+                "model": None,  # before Open WebUI 0.12 it has to be named
             }
         )
         title = " ".join(as_text(asked.get("content")).split())[:_TITLE_CHARACTERS]
