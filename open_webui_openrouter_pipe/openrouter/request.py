@@ -25,7 +25,7 @@ from ..planning.plan import CacheMarks
 from ..ports import Model, Request, RequestBody, RequestOrigin
 from ..responses.items import Item, is_function_call, is_message
 from ..responses.tools import STOPS
-from ..responses.values import as_list, as_object, wire_name
+from ..responses.values import as_list, as_object, as_text, wire_name
 from .fields import BEFORE_TOOLS, PARAMETERS, read_parameters, read_tools
 from .server_tools import has_to_search, most_searches, with_dollars_left
 
@@ -254,8 +254,8 @@ class Composer:
             for item in items
         ]
         plugins = as_list(body.get("plugins"))
-        named = [as_object(each).get("id") for each in plugins]
-        named += [] if self._plugins and holds_pdf(items) else [_PARSER]
+        named = {as_text(as_object(each).get("id")) for each in plugins}
+        named |= set() if self._plugins and holds_pdf(items) else {_PARSER}
         if added := [each for each in self._plugins if each["id"] not in named]:
             changed["plugins"] = [*plugins, *added]
         return {**body, **changed}

@@ -55,12 +55,12 @@ def request_issues(body: dict[str, Any]) -> list[Issue]:
 
 @lru_cache(KNOWN_ITEMS)
 def _known_issues(item: str) -> list[Issue]:
-    return item_issues(json.loads(item), ())
+    return item_issues(json.loads(item))
 
 
-def item_issues(item: Any, at: Path) -> list[Issue]:
+def item_issues(item: Any) -> list[Issue]:
     """What is wrong with one input item."""
-    return _tagged(item, at, _input_classes(), default="message")
+    return _tagged(item, (), _input_classes(), default="message")
 
 
 def event_issues(event: Any) -> list[Issue]:

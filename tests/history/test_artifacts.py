@@ -38,14 +38,14 @@ NAMES: Final = {
 def test_whole_items_come_back_as_they_are(item: dict[str, Any]) -> None:
     """A valid item is the same object, so its bytes cannot differ."""
     assert normalize_persisted_item(item) is item
-    assert sdk_schema.item_issues(item, ()) == []
+    assert sdk_schema.item_issues(item) == []
 
 
 @pytest.mark.parametrize(("title", "item", "repaired"), rows(CASES, "repaired"))
 def test_an_item_is_repaired(title: str, item: dict[str, Any], repaired: dict[str, Any]) -> None:
     """Only what the schema refuses changes, and the result is what the schema accepts."""
     assert normalize_persisted_item(item) == repaired, title
-    assert sdk_schema.item_issues(repaired, ()) == []
+    assert sdk_schema.item_issues(repaired) == []
 
 
 def test_reasoning_without_an_id_gets_one_of_its_content() -> None:
