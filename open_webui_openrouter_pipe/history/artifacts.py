@@ -286,6 +286,9 @@ class Reader:
         is_accepted = maker is None if self.family == ROUTER else is_same or known in {None, self.family}
         if self.family is not None and not is_accepted:
             return "written by another family of models"
+        is_open = maker is None and stored.item.get("content") and not _is_sealed(stored.item)
+        if is_open and self.family == family == OPENAI and not is_same:
+            return "shown openly by another model"
         # With the system prompt all that follows is read anew, so that nothing is lost with what cannot be valid.
         if "" in {stored.prompt, self.prompt} or stored.prompt == self.prompt:
             return None
@@ -295,11 +298,15 @@ class Reader:
         return "sealed at another provider" if is_elsewhere and stored.provider != self.provider else None
 
 
+def _is_sealed(item: Mapping[str, Any]) -> bool:
+    return not all(map(_is_blank, map(item.get, ("encrypted_content", "signature"))))
+
+
 def _incomplete(item: Mapping[str, Any], writer: str | None) -> str | None:
     """What reasoning lacks that its provider asks for; `writer` is the family of the model that wrote it."""
     maker = maker_of(item)
     style = maker or writer
-    is_sealed = not all(map(_is_blank, map(item.get, ("encrypted_content", "signature"))))
+    is_sealed = _is_sealed(item)
     if not is_sealed and (style == ANTHROPIC or maker in PROVIDER_BOUND):
         return "has no signature"
     if (maker or style == OPENAI) and not (is_sealed or item.get("content")):

@@ -31,7 +31,7 @@ MODELS = (
     *(
         "standin/reasoning",
         "standin/anthropic",
-        "standin/raw",
+        "openai/gpt-oss-120b",
         "standin/own-key",
         "mistralai/mistral-small-8k",
     ),

@@ -75,8 +75,13 @@ class Model:
 
     @property
     def maker(self) -> str:
-        """Whose rules hold: the author's; for the stand-in's own models that of their family."""
+        """Whose rules hold: the author's; for the stand-in's own models that of their family.
+
+        OpenAI's open models are served by others, as they like.
+        """
         author = self.id.partition("/")[0]
+        if author == "openai" and self.family == "raw":
+            return self.slug
         return MAKERS.get(self.family, self.family) if author == "standin" else author
 
     @property
