@@ -63,10 +63,11 @@ class BillWriter(BatchWriter[Bill]):
         self._renewing: asyncio.Task[None] | None = None
         insert = database.insert(tables.audit).on_conflict_do_nothing(index_elements=["id"])
         self._add_rows = insert.returning(tables.audit.c.id)
-        self._add_to_chat = database.upsert(tables.ledger, adding=CHAT_SUMS)
-        self._add_to_account = database.upsert(tables.usage, adding=CHAT_SUMS)
+        self._add_to_chat = database.prepared_upsert(tables.ledger, CHAT_SUMS)
+        self._add_to_account = database.prepared_upsert(tables.usage, CHAT_SUMS)
         self._ended = tables.hold.c.until <= database.now
         self._until = database.now + HOLD_SECONDS
+        self._add_holds = sa.insert(tables.hold).values(until=self._until)
         self._of_ids = database.among_ids(tables.hold.c.id)
         self._spent = self._sums_query()
 
@@ -126,8 +127,8 @@ class BillWriter(BatchWriter[Bill]):
         spent, hold = self._sums_values(accounts, under[0].zone if under else UTC, bill.id), self._tables.hold
         of_locks = {"quarter": 0, "model": "", "failure": "", **dict.fromkeys(CHAT_SUMS, 0)}
         locks = [{"account": account, **of_locks} for account in accounts]
-        row = {"id": bill.id, "amount": amount, "until": self._until, "estimate": estimate}
-        holds = [{**row, "account": account} for account in accounts]
+        held = {"id": bill.id, "amount": amount, "estimate": estimate}
+        holds = [held | {"account": account} for account in accounts]
 
         async def work(connection: AsyncConnection) -> bool | None:
             # writing a row locks it, and the rows are in the same order in all workers
@@ -139,7 +140,7 @@ class BillWriter(BatchWriter[Bill]):
             # one that is there already is from an attempt whose answer was lost
             await connection.execute(sa.delete(hold).where(hold.c.id == bill.id))
             if begins:
-                await connection.execute(sa.insert(hold).values(holds))
+                await connection.execute(self._add_holds, holds)
             return begins
 
         while (begins := await self._database.run(work)) is None:

@@ -141,22 +141,18 @@ class Database:
         listed = sa.func.json_each(sa.bindparam("ids", type_=sa.JSON)).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
-    def upsert(
-        self, table: sa.Table, *, where: sa.ColumnElement[bool] | None = None, adding: Collection[str] = ()
-    ) -> sa.Insert:
-        """Return an insert that replaces the row with the same key, if the condition holds for that row.
+    def upsert(self, table: sa.Table, *, where: sa.ColumnElement[bool]) -> sa.Insert:
+        """Return an insert that replaces the row with the same key, if the condition holds for that row."""
+        return _upsert(self.insert, table, where)
 
-        The columns in `adding` are added to those of the row.
-        """
-        return _upsert(self.insert, table, where, adding)
-
-    def prepared_upsert(self, table: sa.Table) -> sa.TextClause:
+    def prepared_upsert(self, table: sa.Table, adding: Collection[str] = ()) -> sa.TextClause:
         """Return an insert of whole rows that replaces those with the same primary keys.
 
-        As text, because SQLAlchemy compiles a statement with ON CONFLICT anew at each execution. Both databases write
-        it alike.
+        The columns in `adding` are added to those of the row. As text, because SQLAlchemy compiles a statement with ON
+        CONFLICT anew at each execution. Both databases write it alike.
         """
-        text = str(_upsert(sqlite.insert, table).compile(dialect=sqlite.dialect(paramstyle="named")))
+        insert = _upsert(sqlite.insert, table, adding=adding)
+        text = str(insert.compile(dialect=sqlite.dialect(paramstyle="named")))
         return sa.text(text).bindparams(*(sa.bindparam(each.name, type_=each.type) for each in table.c))
 
     def start(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
