@@ -14,7 +14,7 @@ from scripts.benchmarks.small_windows import SHAPES, measure
         ("one tool", 4_096, 1.5, 1.0),
         ("one tool", 8_192, 7.0, 0.7),
         ("25 tools", 8_192, 9.5, 0.5),
-        pytest.param("four tools", 8_192, 5.0, 1.0, marks=pytest.mark.thorough),
+        pytest.param("four tools", 8_192, 2.0, 1.0, marks=pytest.mark.thorough),
     ],
 )
 def test_most_of_the_last_ten_questions_are_known(
