@@ -29,6 +29,7 @@ from tests.live.items import (
     wire,
 )
 from tests.live.models import CALL, CLAUDE, FULL, GEMINI, MODEL, REPLAYED, ROUND, SCRIPTED, Json
+from tests.support.host_source import is_older
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("accepted")]
@@ -210,7 +211,8 @@ def test_a_call_that_is_to_be_approved_waits_for_it(admin: Account, standin: Sta
     admin.api.post("/api/v1/chats/config", config)
     assert rounds_before == 1
     assert "Weather in Paris: 20 degrees" in text_of(answer)
-    assert kinds(inputs(standin)[-1]) == FULL
+    # before 0.12 the host stores no result of such a call, and hands over neither
+    assert kinds(inputs(standin)[-1]) == (REPLAYED if is_older() else FULL)
 
 
 # --- what is done with a chat ---
