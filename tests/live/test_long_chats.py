@@ -19,6 +19,7 @@ from scripts.standin.state import RecordedRequest
 from tests.live.chats import preset, saved_chat, talk
 from tests.live.items import answers, database_bytes, given, inputs, statuses, stored_rows, texts_of, wire
 from tests.live.models import NO_TOOLS, ORDERS, SMALL, Valves
+from tests.support.host_source import is_older
 from tests.support.long_chats import input_texts, summary_blocks, summary_requests, words
 from tests.support.waiting import wait_until
 
@@ -200,6 +201,8 @@ def test_a_compacted_tool_loop_has_each_summary_once(
 
     The calls that it keeps keep their reasoning; of the finished turn it keeps nothing but a summary.
     """
+    if is_older():
+        pytest.skip("this Open WebUI compacts a chat only before an answer")
     open_webui.add_tool("pages", ORDERS)
     sent, _ = admin.ask(compacted, "one")
     texts = [chat, first, second] = ["They met.", "One page was read.", "Two pages were read."]

@@ -29,6 +29,7 @@ from tests.live.items import (
     wire,
 )
 from tests.live.models import CALL, CLAUDE, FULL, GEMINI, MODEL, REPLAYED, ROUND, SCRIPTED, Json
+from tests.support.host_source import is_older
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("accepted")]
@@ -159,13 +160,12 @@ def test_tasks_see_neither_markers_nor_commands(admin: Account, standin: StandIn
         tab.wait_for("chat:title")
         assert (admin.chat(sent.chat_id)["title"], standin.responses) == ("/help", [])
         later = {**fields, "background_tasks": {"follow_up_generation": True}}  # as the page has them
-        admin.ask(MODEL, "one", after=sent, **later)
-        tab.wait_for("chat:message:follow_ups", 2)
+        one, _ = admin.ask(MODEL, "one", after=sent, **later)
+        wait_until(lambda: admin.message(one).get("followUps"))
         tab.wait_for("chat:title", 2)
         assert admin.chat(sent.chat_id)["title"] == "One"
         admin.ask(MODEL, "two", **fields)
-        tab.wait_for("chat:message:follow_ups", 3)
-        tab.wait_for("chat:tags", 2)
+        tab.wait_for("chat:tags", 2)  # the host's last task
     prompts = [request.body for request in standin.responses if "session_id" not in request.body]
     found = {("tools" in body, body["reasoning"]["effort"]) for body in prompts}
     assert (len(prompts) >= 4, found) == (True, {(False, "none")})
@@ -211,7 +211,8 @@ def test_a_call_that_is_to_be_approved_waits_for_it(admin: Account, standin: Sta
     admin.api.post("/api/v1/chats/config", config)
     assert rounds_before == 1
     assert "Weather in Paris: 20 degrees" in text_of(answer)
-    assert kinds(inputs(standin)[-1]) == FULL
+    # before 0.12 the host stores no result of such a call, and hands over neither
+    assert kinds(inputs(standin)[-1]) == (REPLAYED if is_older() else FULL)
 
 
 # --- what is done with a chat ---
