@@ -52,7 +52,7 @@ def test_commands_to_redis_are_counted_wherever_they_are_cut() -> None:
 @pytest.mark.servers
 def test_a_turn_sends_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """On real servers, by the rows of the page that a short chat can show."""
-    monkeypatch.setattr(traffic, "LONG_TURNS", 8)
+    monkeypatch.setattr(traffic, "LONG_TURNS", 24)
     found = traffic.run()
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     rows = {"plain": "plain", "with a tool, so of two requests": "tool"}
