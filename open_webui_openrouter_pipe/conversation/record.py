@@ -1,6 +1,6 @@
 """What of a user's message is in the user's own words, and what is material: quoted, fenced or tagged.
 
-Owns the division of a message into passages, and whether a quotation stands in the user's own words. The division goes
+Owns which lines of a message are the user's own, and whether a quotation stands in the user's own words. That goes
 by the marks of Markdown and of tags, which need no knowledge of a language; text that was pasted without any counts as
 the user's own. It runs in linear time; it must not shorten or drop anything.
 """
@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from ..responses.items import InputMessage, is_message
@@ -37,30 +36,14 @@ _QUOTED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A run of lines of a message: the user's own words, or material."""
-
-    text: str
-    is_own: bool
-
-
-def divide_message(text: str) -> tuple[Passage, ...]:
-    """Divide a user's message into the user's own words and material; the lines stay as they are, in their order."""
-    lines = text.splitlines()
-    marked = [
-        (not line.strip() or not (is_framed or _MATERIAL_LINE.match(line)), line)
-        for line, is_framed in zip(lines, _framed(lines), strict=True)
-    ]
-    return tuple(
-        Passage("\n".join(line for _, line in group), is_own)
-        for is_own, group in groupby(marked, key=lambda pair: pair[0])
-    )
-
-
 def own_words(text: str) -> str:
-    """Return what of a message is in the user's own words."""
-    return "\n".join(passage.text for passage in divide_message(text) if passage.is_own)
+    """Return the lines of a user's message that are in the user's own words, and the empty ones."""
+    lines = text.splitlines()
+    return "\n".join(
+        line
+        for line, is_framed in zip(lines, _framed(lines), strict=True)
+        if not line.strip() or not (is_framed or _MATERIAL_LINE.match(line))
+    )
 
 
 def stands_in_own_words(quotation: str, text: str) -> bool:

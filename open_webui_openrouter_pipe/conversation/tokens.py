@@ -161,17 +161,6 @@ def _sealed_tokens(sealed: str) -> int:
     return hidden_bytes // SEALED_BYTES_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS
 
 
-def truncate_middle(text: str, head_characters: int, tail_characters: int, *, reference: str = "") -> str:
-    """Return the head and the tail of a text; the text itself when nothing lies between them.
-
-    `reference` is the name of the whole, "" for none.
-    """
-    omitted = len(text) - head_characters - tail_characters
-    if omitted <= 0:
-        return text
-    return _join(text[:head_characters], omitted, text[len(text) - tail_characters :], reference)
-
-
 def head_and_tail(
     text: str, max_tokens: int, count: Callable[[str, int, str], int], *, head_share: float = HEAD_SHARE
 ) -> tuple[str, int, str] | None:
@@ -203,14 +192,12 @@ def truncate_to_tokens(
 
     `reference` is the name of the whole, "" for none.
     """
-
-    def join(head: str, omitted: int, tail: str) -> str:
-        return _join(head, omitted, tail, reference)
-
+    join = partial(join_ends, reference=reference)
     pieces = head_and_tail(text, max_tokens, lambda *pieces: count(join(*pieces)), head_share=head_share)
     return join(*pieces) if pieces else ""
 
 
-def _join(head: str, omitted: int, tail: str, reference: str) -> str:
+def join_ends(head: str, omitted: int, tail: str, *, reference: str = "") -> str:
+    """Return the head and the tail of a text, with the number of characters between them, if there are any."""
     name = f" {reference}" if reference else ""
     return f"{head}\n[... {omitted:,} characters omitted ...{name}]\n{tail}" if omitted else head + tail

@@ -41,7 +41,7 @@ from ..conversation.tokens import (
     NO_TOKENS,
     TokenCounter,
     TokenCounts,
-    truncate_middle,
+    join_ends,
     truncate_to_tokens,
 )
 from ..responses.items import (
@@ -425,7 +425,7 @@ class PartsByDetail:
         def cut(text: str) -> str:
             room_tokens = max_tokens - CALL_OVERHEAD_TOKENS
             shorter = truncate_to_tokens(text, room_tokens, self.counter.text, reference=reference)
-            return shorter or truncate_middle(text, 0, 0, reference=reference)
+            return shorter or join_ends("", len(text), "", reference=reference)
 
         text = self._texts.get_or_compute(digest, lambda: excerpt_text(entry.item, cut) or "")
         self._references[digest] = reference

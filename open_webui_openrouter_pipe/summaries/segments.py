@@ -400,8 +400,8 @@ class SummaryIndex:
     @cached_property
     def _chains(self) -> tuple[bytes, ...]:
         """The names of the chat before the first segment, and at the end of each."""
-        turns = self._conversation.turns
-        return self._conversation.before, *[turns[end - 1].chain for end in self.ends]
+        chains = self._conversation.chains
+        return tuple(chains[end] for end in (0, *self.ends))
 
     def _found(self) -> Mapping[int, Sequence[int]]:
         """Return, by the number of segments before them, where runs of segments end that have a summary."""

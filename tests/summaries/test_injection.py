@@ -77,7 +77,7 @@ def block(conversation: Conversation, summary: Summary, record_tokens: int) -> s
     """The message that stands for all turns but the last."""
     size, turns = 10_000_000, len(conversation.turns) - 1
     sizes = SegmentSizes(size, size, size, turns, 4)
-    segment = Segment(conversation.before, conversation.turns[-2].chain, turns)
+    segment = Segment(conversation.chains[0], conversation.turns[-2].chain, turns)
     counter = TokenCounter(ContentCache())
     index = SummaryIndex(conversation, counter, sizes, {segment: summary}, record_tokens=record_tokens)
     (entry,) = index.entries(1)

@@ -126,7 +126,7 @@ _SAID = [[user(f"Q{at}"), reasoning("A" * 4000), answer("word " * 40, f"m{at}")]
 _ITEMS = history(*_SAID, [user("now?")])
 CHAT = build_conversation(_ITEMS.items, _ITEMS.turn_of_item)
 """Turns of about forty tokens, and a last question."""
-CHAINS = [CHAT.before, *(turn.chain for turn in CHAT.turns)]
+CHAINS = CHAT.chains
 COUNTER = TokenCounter(ContentCache())
 
 
