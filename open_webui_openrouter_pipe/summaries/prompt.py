@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -20,7 +18,8 @@ from ..conversation.facts import state_output
 from ..conversation.masking import mask_secrets
 from ..conversation.tokens import truncate_to_tokens
 from ..responses.items import InputMessage, Item, is_function_call, is_function_call_output, is_message
-from .summary import MODEL_FIELDS, MODEL_LISTS, NOTHING_EARLIER, EarlierState, message_text, render_summary
+from .segments import SummaryTarget
+from .summary import MODEL_FIELDS, MODEL_LISTS, EarlierState, message_text, render_summary
 
 OPENING_CHARACTERS = 200
 LISTED_CHARACTERS = 4_000
@@ -91,28 +90,12 @@ The entries of the lists are {"turn": number of the turn that it comes from, "te
 "constraints" and "resolved". A list may be empty. Say nothing twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryAssignment:
-    """What is to be summarized: the turns, the number of the first one in the chat (from one), what came before."""
-
-    turns: Sequence[Turn]
-    first_turn: int = 1
-    earlier: EarlierState = NOTHING_EARLIER
-    keep: str = ""
-    """What its user has asked for when they had the chat summarized, "" for nothing special."""
-
-    @property
-    def last_turn(self) -> int:
-        """The number of the last turn in the chat."""
-        return self.first_turn + len(self.turns) - 1
-
-
-def suffix_instruction(assignment: SummaryAssignment, *, max_tokens: int) -> InputMessage:
+def suffix_instruction(target: SummaryTarget, *, max_tokens: int) -> InputMessage:
     """Return the message that is appended to the cached request, so that its beginning is read from the cache.
 
     It names the turns by how their user messages begin.
     """
-    turns = assignment.turns
+    turns = target.turns
     first, last = (_FRAME.sub(NO_TAG, _opening(turn)) for turn in (turns[0], turns[-1]))
     return _message(
         "user",
@@ -122,9 +105,9 @@ def suffix_instruction(assignment: SummaryAssignment, *, max_tokens: int) -> Inp
         f"and ends with the whole answer to the user message that begins like this:\n"
         f"<last_user_message>{last}</last_user_message>\n"
         "What comes before and after the part only helps you to understand it.",
-        f"How the user messages of the part begin, by turn:\n{_listed_turns(assignment)}",
-        *_earlier_parts(assignment.earlier),
-        *_asked_for(assignment),
+        f"How the user messages of the part begin, by turn:\n{_listed_turns(target)}",
+        *_earlier_parts(target.earlier),
+        *_asked_for(target),
         _RULES,
         _length(max_tokens),
         _FORM,
@@ -139,23 +122,23 @@ def identifies_turns(turns: Sequence[Turn], items: Sequence[Item]) -> bool:
 
 
 def standalone_request(
-    assignment: SummaryAssignment,
+    target: SummaryTarget,
     *,
     max_tokens: int,
-    count: Callable[[str], int] = len,
-    max_source_tokens: int = sys.maxsize,
+    count: Callable[[str], int],
+    max_source_tokens: int,
 ) -> tuple[InputMessage, InputMessage]:
     """Return the whole input for a summary model of its own: instructions, and the turns as a transcript.
 
     A transcript of more than `max_source_tokens`, as `count` counts, is truncated in its middle.
     """
-    text = truncate_to_tokens("\n".join(_framed(assignment)), max_source_tokens, count)
+    text = truncate_to_tokens("\n".join(_framed(target)), max_source_tokens, count)
     return (
         _message("system", f"{_TASK} {_LOCATION}", _RULES, _length(max_tokens), _FORM),
         _message(
             "user",
-            *_earlier_parts(assignment.earlier),
-            *_asked_for(assignment),
+            *_earlier_parts(target.earlier),
+            *_asked_for(target),
             f"<conversation>\n{text}\n</conversation>",
             "Now answer with the JSON object.",
         ),
@@ -182,16 +165,16 @@ def _earlier_parts(earlier: EarlierState) -> Iterator[str]:
         yield f"<earlier_parts>\n{_FRAME.sub(NO_TAG, chr(10).join(lines))}\n</earlier_parts>"
 
 
-def _asked_for(assignment: SummaryAssignment) -> Iterator[str]:
+def _asked_for(target: SummaryTarget) -> Iterator[str]:
     """Yield what the user wants to find in the summary: a request about its content, in a frame that it cannot end."""
-    if assignment.keep:
+    if target.keep:
         yield "The user, who has the summary written, wants it to keep in particular, as far as the part says it:"
-        yield f"<user_request>\n{_FRAME.sub(NO_TAG, assignment.keep)}\n</user_request>"
+        yield f"<user_request>\n{_FRAME.sub(NO_TAG, target.keep)}\n</user_request>"
 
 
-def _listed_turns(assignment: SummaryAssignment) -> str:
+def _listed_turns(target: SummaryTarget) -> str:
     """Return a line for each turn with how its user message begins; of very many turns the first and the last ones."""
-    numbered = [*enumerate(assignment.turns, start=assignment.first_turn)]
+    numbered = [*enumerate(target.turns, start=target.first_turn)]
     if len(numbered) > MAX_LISTED_TURNS:
         numbered = [*numbered[: MAX_LISTED_TURNS // 2], *numbered[-MAX_LISTED_TURNS // 2 :]]
     each = LISTED_CHARACTERS // len(numbered)
@@ -250,14 +233,14 @@ def tool_lines(turns: Sequence[Turn]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines[::-1]))[::-1]
 
 
-def _framed(assignment: SummaryAssignment) -> Iterator[str]:
+def _framed(target: SummaryTarget) -> Iterator[str]:
     """Yield the turns as text in a frame of tags; tool results as facts, without reasoning.
 
     In place of turns that have a summary stands that, unless the user has asked for what it may lack.
     """
-    parts = {} if assignment.keep else {part.first_turn: part for part in assignment.earlier.parts}
+    parts = {} if target.keep else {part.first_turn: part for part in target.earlier.parts}
     summarized = 0
-    for number, turn in enumerate(assignment.turns, start=assignment.first_turn):
+    for number, turn in enumerate(target.turns, start=target.first_turn):
         if part := parts.get(number):
             summarized = part.last_turn
             yield f"<earlier_summary>\n{_FRAME.sub(NO_TAG, render_summary(part))}\n</earlier_summary>"

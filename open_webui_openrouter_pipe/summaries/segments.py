@@ -24,8 +24,10 @@ from ..responses.items import is_reasoning
 from .summary import (
     MAX_SIZE_TOKENS,
     MIN_SIZE_TOKENS,
+    NOTHING_EARLIER,
     STATE_SHARE,
     SUMMARY_HEADER,
+    EarlierState,
     Summary,
     max_summary_tokens,
     summary_message,
@@ -134,6 +136,13 @@ class SummaryTarget:
     keep: str = ""
     """What its user wants to find in the summary, "" for nothing special."""
     most_tokens: int = MAX_SIZE_TOKENS
+    earlier: EarlierState = NOTHING_EARLIER
+    """What the summaries of the turns before leave, once they are read."""
+
+    @property
+    def last_turn(self) -> int:
+        """The number of the last turn."""
+        return self.first_turn + len(self.turns) - 1
 
     @property
     def max_tokens(self) -> int:

@@ -47,7 +47,6 @@ from open_webui_openrouter_pipe.planning.simulate import (
 )
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import (
     Segment,
     SummaryIndex,
@@ -210,7 +209,7 @@ def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
         )
         _SUMMARIES[key] = complete_summary(
             model,
-            SummaryAssignment(target.turns, target.first_turn),
+            target,
             count=counter.text,
             max_tokens=target.max_tokens,
         )

@@ -20,8 +20,7 @@ from open_webui_openrouter_pipe.conversation.record import UserRecord, omission_
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
-from open_webui_openrouter_pipe.summaries.segments import Segment, SegmentSizes, SummaryIndex
+from open_webui_openrouter_pipe.summaries.segments import Segment, SegmentSizes, SummaryIndex, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import (
     HEADINGS,
     Constraint,
@@ -69,7 +68,8 @@ PASTED_CHAT = chat_of(*(message for message, _ in PASTED))
 def summary_of(conversation: Conversation, *listed: Constraint, max_tokens: int = 900) -> Summary:
     """What becomes of a summary that lists these constraints."""
     written = ModelSummary("They talked about texts.", constraints=listed)
-    of = SummaryAssignment(conversation.turns[:-1])
+    turns = conversation.turns[:-1]
+    of = SummaryTarget(Segment(b"", b"", len(turns)), turns, 0)
     return complete_summary(written, of, count=estimate_tokens, max_tokens=max_tokens)
 
 

@@ -15,7 +15,6 @@ from open_webui_openrouter_pipe.conversation.budget import ContextSettings, spli
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import (
     NO_SEGMENTS,
     KnownSegments,
@@ -228,7 +227,7 @@ def test_the_message_is_never_larger_than_what_decisions_count(
     summaries = {
         target.segment: complete_summary(
             by_model,
-            SummaryAssignment(target.turns, target.first_turn),
+            target,
             count=counter.text,
             max_tokens=target.max_tokens,
         )
