@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ..responses.items import InputMessage, is_message
 from .conversation import ContentCache, DigestedItem, Turn
@@ -140,7 +140,6 @@ class UserRecord:
     turns: Sequence[Turn]
     counter: TokenCounter
     texts: ContentCache[str] = field(default_factory=ContentCache)
-    _of_turn: dict[int, tuple[_Message, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, turns: range, max_tokens: int) -> str:
         """Return the record of some turns, by index; "" when nobody wrote anything in them, or nothing fits.
@@ -154,7 +153,7 @@ class UserRecord:
         return self.texts.get_or_compute(key + self.counter.method, partial(self._write, turns, max_tokens))
 
     def _write(self, turns: range, max_tokens: int) -> str:
-        messages = [message for turn in turns for message in self._messages(turn)]
+        messages = [*self._messages(turns)]
         heading = _RECORD_HEADING.format(first=turns.start + 1, last=turns.stop)
         free_tokens = max_tokens - self.counter.text(heading)
         while messages and free_tokens > 0:
@@ -177,17 +176,13 @@ class UserRecord:
 
         return self.counter.counts.get_or_compute(key, count).tokens
 
-    def _messages(self, turn: int) -> tuple[_Message, ...]:
-        if turn not in self._of_turn:
-            self._of_turn[turn] = tuple(self._read(turn))
-        return self._of_turn[turn]
-
-    def _read(self, turn: int) -> Iterator[_Message]:
-        for entry in self.turns[turn].entries:
-            if is_message(entry.item) and _text(entry):
-                size = partial(self._size, entry)
-                tokens = self.counter.counts.get_or_compute(entry.digest + b"quoted", size).tokens
-                yield _Message(turn + 1, entry, tokens)
+    def _messages(self, turns: range) -> Iterator[_Message]:
+        for number, turn in enumerate(self.turns[turns.start : turns.stop], turns.start + 1):
+            for entry in turn.entries:
+                if is_message(entry.item) and _text(entry):
+                    size = partial(self._size, entry)
+                    tokens = self.counter.counts.get_or_compute(entry.digest + b"quoted", size).tokens
+                    yield _Message(number, entry, tokens)
 
     def _size(self, entry: DigestedItem) -> TokenCounts:
         return TokenCounts(self._count([_text(entry)]))
@@ -262,39 +257,19 @@ def _text(entry: DigestedItem) -> str:
 
 # --- the note for omitted turns ---
 
-NoteWriter: TypeAlias = Callable[[UserRecord, range, int], InputMessage | None]
-"""Writes the message for the omitted turns of a record in so many tokens; None when nothing needs to be said."""
+Note: TypeAlias = Literal["words", "count", "nothing"]
+"""What stands in for omitted turns: what the user wrote in them, only how many they are, or nothing at all."""
 
 
-def omission_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:
-    """Return the message that stands in for omitted turns: how many they are, and what the user wrote in them."""
-    return _note(len(turns), record.text(turns, max_tokens))
+def omission_note(turns: int, words: str, numbers: str = "") -> InputMessage:
+    """Return the message that stands in for so many omitted turns: what the user wrote in them, and their numbers."""
+    ending = "" if turns == 1 else "s"
+    heading = f"[{turns} earlier turn{ending}{numbers} omitted to fit the model's context window.]"
+    text = "\n".join(filter(None, [heading, words]))
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
-def no_note(record: UserRecord, turns: range, max_tokens: int) -> None:
-    """Say nothing, where omitting turns is what the user chose."""
-
-
-def count_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:  # noqa: ARG001 - a writer
-    """Return the same where nothing else fits: only how many turns are omitted."""
-    return _note(len(turns), "")
-
-
-def with_turn_numbers(note: InputMessage, turns: range, restored: Collection[int] = ()) -> InputMessage:
-    """Return a note for omitted turns that also says which these are, but the restored ones, by index."""
-    (part,) = note["content"]
-    assert part["type"] == "input_text"
+def turn_numbers(turns: range, restored: Collection[int]) -> str:
+    """Return the numbers of omitted turns, for their note, and which of them are restored; all are given by index."""
     numbers = f"{turns.start + 1} to {turns.stop}" if len(turns) > 1 else f"{turns.stop}"
-    numbers = ", ".join([numbers, *(f"not {turn + 1}" for turn in sorted(restored))])
-    heading = _heading(len(turns) - len(restored), f" ({numbers})")
-    text = heading + part["text"].removeprefix(_heading(len(turns)))
-    return {**note, "content": [{"type": "input_text", "text": text}]}
-
-
-def _note(turns: int, text: str) -> InputMessage:
-    lines = "\n".join(filter(None, [_heading(turns), text]))
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": lines}]}
-
-
-def _heading(turns: int, numbers: str = "") -> str:
-    return f"[{turns} earlier turn{'' if turns == 1 else 's'}{numbers} omitted to fit the model's context window.]"
+    return f" ({', '.join([numbers, *(f'not {turn + 1}' for turn in sorted(restored))])})"

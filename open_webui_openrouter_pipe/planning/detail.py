@@ -28,12 +28,10 @@ from ..conversation.conversation import (
 from ..conversation.facts import output_text, state_output
 from ..conversation.media import embedded_text
 from ..conversation.record import (
-    NoteWriter,
-    UserRecord,
-    count_note,
+    Note,
     max_note_tokens,
     omission_note,
-    with_turn_numbers,
+    turn_numbers,
 )
 from ..conversation.slash import Aim, ChatCommand, Command, commanded_aims
 from ..conversation.tokens import (
@@ -45,7 +43,6 @@ from ..conversation.tokens import (
     truncate_to_tokens,
 )
 from ..responses.items import (
-    InputMessage,
     InputPart,
     Item,
     Message,
@@ -152,14 +149,14 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """How large a tool output and the note for dropped turns may be, and who writes that note.
+    """How large a tool output and the note for dropped turns may be, and what that note says.
 
     With `has_references`, what stands for something else says how the model can ask for it.
     """
 
     budget_tokens: int
     cap_tokens: int = CAP_TOKENS
-    note: NoteWriter = omission_note
+    note: Note = "words"
     has_references: bool = False
 
     def output_tokens(self, outputs_in_round: int) -> int:
@@ -268,7 +265,6 @@ class PartsByDetail:
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[range, frozenset[int]], tuple[DigestedItem, ...]] = {}
         self._references: dict[bytes, str] = {}
-        self._record = UserRecord(conversation.turns, counter, texts)
         self.measured = measured or Measured()
         # count the parts that are new, as they are
         whole, called = self.measured.whole, self.measured.called
@@ -289,7 +285,7 @@ class PartsByDetail:
 
     def without_record(self) -> PartsByDetail:
         """Return the same with a note that says only how many turns are dropped."""
-        limits = replace(self.limits, note=count_note)
+        limits = replace(self.limits, note="count")
         return PartsByDetail(self.conversation, self.counter, self._texts, limits, self.summaries)
 
     def commands(self, turn: int) -> Sequence[Command]:
@@ -349,22 +345,18 @@ class PartsByDetail:
     def note(self, start: int, end: int, restored: Collection[int]) -> tuple[DigestedItem, ...]:
         """Return the message that stands in for the dropped parts from `start` to before `end`, if there is one.
 
-        It does not count turns with `restored` parts. Cached by content, because later requests decide the same past
-        again.
+        It does not count turns with `restored` parts.
         """
-        turns, write = range(self.turns_before(start), self.turns_before(end)), self.limits.note
+        turns, limits = range(self.turns_before(start), self.turns_before(end)), self.limits
         whole = frozenset(self.parts[at].turn for at in restored if start <= at < end)
-        if len(whole) >= len(turns):
+        if len(whole) >= len(turns) or limits.note == "nothing":
             return ()
         if (turns, whole) not in self._notes:
-            max_tokens = max_note_tokens(self.limits.budget_tokens)
-            name = f"{write.__name__} {turns.start} {turns.stop} {max_tokens}"
-            key = self.turns[turns.stop - 1].sent_chain + name.encode() + self.counter.method
-            text = self._texts.get_or_compute(key, lambda: json.dumps(write(self._record, turns, max_tokens)))
-            written: InputMessage | None = json.loads(text)
-            if written and (self.limits.has_references or whole):
-                written = with_turn_numbers(written, turns, whole)
-            self._notes[turns, whole] = (digest_item(written),) if written else ()
+            has_words, max_tokens = limits.note == "words", max_note_tokens(limits.budget_tokens)
+            words = self.summaries.record.text(turns, max_tokens) if has_words else ""
+            numbers = turn_numbers(turns, whole) if limits.has_references or whole else ""
+            note = omission_note(len(turns) - len(whole), words, numbers)
+            self._notes[turns, whole] = (digest_item(note),)
         return self._notes[turns, whole]
 
     def _build_entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:

@@ -16,10 +16,10 @@ from functools import cached_property, lru_cache, partial
 from itertools import accumulate, groupby, islice
 
 from ..conversation.budget import ContextSettings
-from ..conversation.conversation import ContentCache, Conversation, DigestedItem, Turn, digest_item
+from ..conversation.conversation import Conversation, DigestedItem, Turn, digest_item
 from ..conversation.record import UserRecord
 from ..conversation.slash import Compact
-from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts
+from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounts
 from ..responses.items import is_reasoning
 from .summary import (
     MAX_SIZE_TOKENS,
@@ -247,25 +247,23 @@ class SummaryIndex:
     def __init__(
         self,
         conversation: Conversation,
-        counter: TokenCounter,
+        record: UserRecord,
         sizes: SegmentSizes,
         available: Mapping[Segment, Summary],
         *,
         record_tokens: int = 0,
-        texts: ContentCache[str] | None = None,
     ) -> None:
         """Divide and count on demand. The current turn is in no segment.
 
-        `record_tokens` is the most that the record of the user's messages may take; `texts` caches shortened ones.
+        `record` is that of the user's messages, `record_tokens` the most that it may take.
         """
         self._conversation = conversation
-        self._counter = counter
+        self._counter = record.counter
         self._sizes = sizes
         self._available = available
-        self._texts: ContentCache[str] = ContentCache() if texts is None else texts
         self.known = KnownSegments()
         """Of the division; it gets to know the rest when that is asked for."""
-        self._record = UserRecord(conversation.turns, counter, self._texts)
+        self.record = record
         self._record_tokens = record_tokens
         commands = ((each.turn, each.command) for each in conversation.commands)
         keeps = {turn: command.keep for turn, command in commands if isinstance(command, Compact)}
@@ -298,11 +296,10 @@ class SummaryIndex:
             commands = tuple(each for each in self._conversation.commands if each.turn <= turn)
             self._earlier[known] = earlier = SummaryIndex(
                 replace(self._conversation, commands=commands),
-                self._counter,
+                self.record,
                 self._sizes,
                 self._available,
                 record_tokens=self._record_tokens,
-                texts=self._texts,
             )
             earlier.known = KnownSegments(self.known.sources_tokens)
         return self._earlier[known]
@@ -336,7 +333,7 @@ class SummaryIndex:
             external = summary_message((), self._conversation.external_summaries)
             header = self._counter.text(SUMMARY_HEADER) + MESSAGE_OVERHEAD_TOKENS if count else 0
             fixed = self._counter.entry(digest_item(external)).tokens if external else header
-            record = self._record.tokens(self._turns(count), self._record_tokens)
+            record = self.record.tokens(self._turns(count), self._record_tokens)
             self._max_tokens[count] = self._allowances_tokens(count) + record + fixed
         return self._max_tokens[count]
 
@@ -360,7 +357,7 @@ class SummaryIndex:
             return ()
         if count not in self._entries:
             summaries = [summary for _, summary in self.cover(count) if summary]
-            record = self._record.text(self._turns(count), self._record_tokens)
+            record = self.record.text(self._turns(count), self._record_tokens)
             message = summary_message(summaries, self._conversation.external_summaries, record)
             self._entries[count] = (digest_item(message),) if message else ()
         return self._entries[count]

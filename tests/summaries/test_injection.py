@@ -78,8 +78,8 @@ def block(conversation: Conversation, summary: Summary, record_tokens: int) -> s
     size, turns = 10_000_000, len(conversation.turns) - 1
     sizes = SegmentSizes(size, size, size, turns, 4)
     segment = Segment(conversation.chains[0], conversation.turns[-2].chain, turns)
-    counter = TokenCounter(ContentCache())
-    index = SummaryIndex(conversation, counter, sizes, {segment: summary}, record_tokens=record_tokens)
+    record = UserRecord(conversation.turns, TokenCounter(ContentCache()))
+    index = SummaryIndex(conversation, record, sizes, {segment: summary}, record_tokens=record_tokens)
     (entry,) = index.entries(1)
     assert is_message(entry.item)
     return message_text(entry.item)
@@ -110,7 +110,8 @@ def test_each_pasted_order_stands_in_its_frame(record_tokens: int) -> None:
 def test_a_note_shows_pasted_orders_in_their_frame(max_tokens: int) -> None:
     """Or not at all."""
     record = UserRecord(PASTED_CHAT.turns, TokenCounter(ContentCache()))
-    assert misplaced(message_text(omission_note(record, range(len(PASTED)), max_tokens))) == []
+    words = record.text(range(len(PASTED)), max_tokens)
+    assert misplaced(message_text(omission_note(len(PASTED), words))) == []
 
 
 SAID = {
