@@ -8,9 +8,10 @@ the user's own. It runs in linear time; it must not shorten or drop anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..responses.items import InputMessage, is_message
@@ -92,9 +93,6 @@ def _tagged_until(lines: list[str]) -> dict[int, int]:
 
 RECORD_SHARE = 0.08
 MAX_RECORD_TOKENS = 20_000
-NOTE_SHARE = RECORD_SHARE / 2
-MAX_NOTE_TOKENS = MAX_RECORD_TOKENS // 2
-"""The note for omitted turns has half as much room: it stays beside turns that are sent, and no summary follows it."""
 LEAST_TOKENS = 40
 """What is kept of a message in any case, unless it is omitted: a sentence or two."""
 HEADING_TOKENS = 12
@@ -116,8 +114,8 @@ def max_record_tokens(budget_tokens: int) -> int:
 
 
 def max_note_tokens(budget_tokens: int) -> int:
-    """Return how large the note for omitted turns may be in an input budget."""
-    return min(MAX_NOTE_TOKENS, int(budget_tokens * NOTE_SHARE))
+    """Return how large the note for omitted turns may be: half as much, since it stays and no summary follows it."""
+    return max_record_tokens(budget_tokens) // 2
 
 
 def quote_lines(text: str) -> Iterator[str]:
@@ -188,17 +186,14 @@ class UserRecord:
         return TokenCounts(self._count([_text(entry)]))
 
     def _count(self, text: Text) -> int:
-        return self.counter.text("\n".join(_render(text)))
+        return self.counter.text(_render(text))
 
     def _lines(self, messages: Sequence[_Message], max_tokens: int) -> Iterator[str]:
         """Yield the framed messages as they fit, and how many are omitted."""
         free_tokens = max_tokens - HEADING_TOKENS * len(messages)
-        fitting = (
-            room
-            for room in _halves(max_tokens)
-            if sum(min(each.tokens, room) for each in messages) <= free_tokens
-        )
-        room = next(fitting, LEAST_TOKENS) if free_tokens >= 0 else LEAST_TOKENS
+        room = max(LEAST_TOKENS, max_tokens)
+        while room > LEAST_TOKENS and sum(min(each.tokens, room) for each in messages) > free_tokens:
+            room = max(LEAST_TOKENS, room // 2)
         kept, left_tokens = set[int](), max_tokens
         for number in reversed(range(len(messages))):
             if left_tokens < HEADING_TOKENS:
@@ -218,33 +213,24 @@ class UserRecord:
         """Return the message in its frame, shortened to so many tokens."""
         text = _text(message.entry)
         if message.tokens <= room:
-            return "\n".join(_render([text]))
+            return _render([text])
+
+        def shorten() -> str:
+            pieces = head_and_tail(text, room, lambda *pieces: self._count(pieces))
+            return _render(pieces or [len(text)])
+
         key = message.entry.digest + self.counter.method + b"%d" % room
-        return self.texts.get_or_compute(key, lambda: "\n".join(_render(_truncated(text, room, self._count))))
+        return self.texts.get_or_compute(key, shorten)
 
 
-def _halves(tokens: int) -> Iterator[int]:
-    yield tokens
-    while tokens > LEAST_TOKENS:
-        tokens = max(LEAST_TOKENS, tokens // 2)
-        yield tokens
-
-
-def _render(text: Text) -> Iterator[str]:
-    """Yield the lines of a message in its frame; what is omitted is said outside of it."""
-    for piece in text:
-        if isinstance(piece, str):
-            yield from quote_lines(piece)
-        elif piece:
-            yield f"[{piece:,} characters omitted]"
-
-
-def _truncated(text: str, max_tokens: int, count: Callable[[Text], int]) -> Text:
-    """Return the head and the tail of a text that fit, with the number of characters between them."""
-    pieces = head_and_tail(text, max_tokens, lambda *pieces: count(pieces))
-    if pieces is None:
-        return [len(text)] if text else []
-    return [piece for piece in pieces if piece]
+def _render(text: Text) -> str:
+    """Return a message in its frame; what is omitted is said outside of it."""
+    shown = (
+        quote_lines(piece) if isinstance(piece, str) else [f"[{piece:,} characters omitted]"]
+        for piece in text
+        if piece
+    )
+    return "\n".join(chain.from_iterable(shown))
 
 
 def _text(entry: DigestedItem) -> str:

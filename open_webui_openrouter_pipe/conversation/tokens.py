@@ -55,9 +55,6 @@ class TokenCounts(NamedTuple):
         return TokenCounts(self.text + other.text, self.media + other.media, self.sealed + other.sealed)
 
 
-NO_TOKENS = TokenCounts()
-
-
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
     """Counts items for one family of models.
@@ -117,11 +114,9 @@ class TokenCounter:
 
     def tools(self, tools: Sequence[Tool]) -> TokenCounts:
         """Count all tool definitions; cached by their content."""
-        total = NO_TOKENS
-        for tool in tools:
-            name = once(content_digest, tool)
-            total = total.plus(self.counts.get_or_compute(name, partial(self._tool, tool)))
-        return total
+        counts = self.counts.get_or_compute
+        counted = (counts(once(content_digest, tool), partial(self._tool, tool)) for tool in tools)
+        return TokenCounts(sum(each.text for each in counted))
 
     def _tool(self, tool: Tool) -> TokenCounts:
         return TokenCounts(self.text(json.dumps(tool, ensure_ascii=False)) + TOOL_OVERHEAD_TOKENS)

@@ -36,7 +36,6 @@ from ..conversation.record import (
 from ..conversation.slash import Aim, ChatCommand, Command, commanded_aims
 from ..conversation.tokens import (
     CALL_OVERHEAD_TOKENS,
-    NO_TOKENS,
     TokenCounter,
     TokenCounts,
     join_ends,
@@ -191,7 +190,7 @@ class Measured:
     chains: Sequence[bytes] = ()
     rounds: Sequence[bytes] = ()
     commands: tuple[ChatCommand, ...] = ()
-    whole: list[TokenCounts] = field(default_factory=lambda: [NO_TOKENS])
+    whole: list[TokenCounts] = field(default_factory=lambda: [TokenCounts()])
     called: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
     sums: dict[DetailLevel, list[int]] = field(default_factory=lambda: {level: [0] for level in SENT_LEVELS})
     decided: dict[Hashable, list[tuple[int, Any]]] = field(default_factory=dict)

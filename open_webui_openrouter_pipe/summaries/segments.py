@@ -349,7 +349,7 @@ class SummaryIndex:
 
     def tokens(self, count: int) -> int:
         """Return the size of the message for the first `count` segments, as far as summaries are available."""
-        return sum(self._counter.entry(entry).tokens for entry in self.entries(count))
+        return self._counter.entries(self.entries(count)).tokens
 
     def entries(self, count: int) -> tuple[DigestedItem, ...]:
         """Return the message that replaces the first `count` segments, with the available summaries; () if empty."""

@@ -43,7 +43,7 @@ from open_webui_openrouter_pipe.conversation.conversation import (
 )
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.facts import MAX_FACT_TOKENS
-from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.openrouter.request import with_breakpoints
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import (
@@ -309,7 +309,7 @@ def _calibrated(count: Callable[[str], float]) -> dict[str, float]:
     errors, under_upper, under_limit = [], [], []
     for seed in range(20):
         rand = random.Random(seed)  # noqa: S311 - a seeded simulation
-        calibration, counts, billed = Calibration(), NO_TOKENS, 0.0
+        calibration, counts, billed = Calibration(), TokenCounts(), 0.0
         for turn in range(20):
             for text in (_excerpt(rand, rand.choice(texts)) for _ in range(3)):
                 counts = counts.plus(TokenCounts(estimate_tokens(text)))
