@@ -46,7 +46,7 @@ class ContentCache(Generic[Value]):
     Several threads may use it at once; at worst a value is computed twice.
     """
 
-    def __init__(self, limit: int = 32_768, size_of: Callable[[Value], int] = lambda _: 1) -> None:
+    def __init__(self, limit: int = 32_768, size_of: Callable[[Value], int] | None = None) -> None:
         """Hold values of at most `limit` in all: so many of them, or of such a size by `size_of`."""
         self._half = max(1, limit // 2)
         self._size_of = size_of
@@ -78,7 +78,7 @@ class ContentCache(Generic[Value]):
 
     def put(self, key: bytes, value: Value) -> Value:
         """Cache a value and return it."""
-        size = self._size_of(value)
+        size = 1 if self._size_of is None else self._size_of(value)
         if self._young_size + size > self._half:
             self._old, self._old_size = self._young, self._young_size
             self._young, self._young_size = {}, 0

@@ -14,8 +14,8 @@ from functools import partial
 from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
-from ..responses.items import InputMessage, is_message
-from .conversation import ContentCache, DigestedItem, Turn
+from ..responses.items import InputMessage, Message, is_message
+from .conversation import ContentCache, Turn
 from .tokens import TokenCounter, TokenCounts, head_and_tail
 
 MIN_QUOTE_CHARACTERS = 4
@@ -124,10 +124,12 @@ def quote_lines(text: str) -> Iterator[str]:
 
 
 class _Message(NamedTuple):
-    """A message with its turn, counted from one, and its size in its frame."""
+    """A message with its turn, counted from one, the digest of its item, and its size in its frame."""
 
     turn: int
-    entry: DigestedItem
+    author: str
+    text: str
+    digest: bytes
     tokens: int
 
 
@@ -177,13 +179,13 @@ class UserRecord:
     def _messages(self, turns: range) -> Iterator[_Message]:
         for number, turn in enumerate(self.turns[turns.start : turns.stop], turns.start + 1):
             for entry in turn.entries:
-                if is_message(entry.item) and _text(entry):
-                    size = partial(self._size, entry)
+                if is_message(entry.item) and (text := _text(entry.item)):
+                    size = partial(self._size, text)
                     tokens = self.counter.counts.get_or_compute(entry.digest + b"quoted", size).tokens
-                    yield _Message(number, entry, tokens)
+                    yield _Message(number, entry.item["role"], text, entry.digest, tokens)
 
-    def _size(self, entry: DigestedItem) -> TokenCounts:
-        return TokenCounts(self._count([_text(entry)]))
+    def _size(self, text: str) -> TokenCounts:
+        return TokenCounts(self._count([text]))
 
     def _count(self, text: Text) -> int:
         return self.counter.text(_render(text))
@@ -206,12 +208,12 @@ class UserRecord:
             yield f"[{omitted} {'message is' if omitted == 1 else 'messages are'} omitted here for length.]"
         for number in sorted(kept):
             message = messages[number]
-            yield f"{_AUTHORS[str(message.entry.item.get('role'))]}, turn {message.turn}:"
+            yield f"{_AUTHORS[message.author]}, turn {message.turn}:"
             yield self._within(message, room)
 
     def _within(self, message: _Message, room: int) -> str:
         """Return the message in its frame, shortened to so many tokens."""
-        text = _text(message.entry)
+        text = message.text
         if message.tokens <= room:
             return _render([text])
 
@@ -219,7 +221,7 @@ class UserRecord:
             pieces = head_and_tail(text, room, lambda *pieces: self._count(pieces))
             return _render(pieces or [len(text)])
 
-        key = message.entry.digest + self.counter.method + b"%d" % room
+        key = message.digest + self.counter.method + b"%d" % room
         return self.texts.get_or_compute(key, shorten)
 
 
@@ -233,11 +235,9 @@ def _render(text: Text) -> str:
     return "\n".join(chain.from_iterable(shown))
 
 
-def _text(entry: DigestedItem) -> str:
+def _text(message: Message) -> str:
     """Return what an input message says, without attachments; "" for a model's own message."""
-    item = entry.item
-    assert is_message(item)
-    texts = (part["text"] for part in item["content"] if part["type"] == "input_text")
+    texts = (part["text"] for part in message["content"] if part["type"] == "input_text")
     return "\n".join(texts).strip()
 
 

@@ -128,7 +128,7 @@ class TokenCounter:
         text_tokens, media_tokens = overhead_tokens, 0
         for part in content:
             text, tokens = str(part.get("text") or part.get("refusal") or ""), None
-            if (embedded := media.embedded_text(part.get("file_data") or "")) is not None:
+            if (embedded := media.embedded_text(part)) is not None:
                 tokens = self.text(embedded)
             elif count := media.PART_TOKENS.get(part.get("type", "")):
                 tokens = count(part, self.family)

@@ -18,7 +18,6 @@ from operator import attrgetter, eq, itemgetter
 from typing import Any, NamedTuple
 
 from ..conversation.conversation import (
-    ContentCache,
     Conversation,
     DigestedItem,
     digest_item,
@@ -36,7 +35,6 @@ from ..conversation.record import (
 from ..conversation.slash import Aim, ChatCommand, Command, commanded_aims
 from ..conversation.tokens import (
     CALL_OVERHEAD_TOKENS,
-    TokenCounter,
     TokenCounts,
     join_ends,
     truncate_to_tokens,
@@ -89,7 +87,7 @@ def _message_text(message: Message, cut: Callable[[str], str]) -> str:
 
 def _as_text(part: InputPart) -> InputPart:
     """Return an attached text file as text; any other part as it is."""
-    text = embedded_text(part.get("file_data") or "") if part["type"] == "input_file" else None
+    text = embedded_text(part)
     return part if text is None else {"type": "input_text", "text": text}
 
 
@@ -230,21 +228,19 @@ class Measured:
 class PartsByDetail:
     """A conversation's parts at all levels of detail; items are built and counted on first use.
 
-    `texts` caches what stands in for long items from request to request; it follows from content alone. `measured` is
-    what earlier requests have found of the conversation, and gets to know the rest of it.
+    The texts of the summaries' record cache what stands in for long items, too; it follows from content alone.
+    `measured` is what earlier requests have found of the conversation, and gets to know the rest of it.
     """
 
     def __init__(
         self,
         conversation: Conversation,
-        counter: TokenCounter,
-        texts: ContentCache[str],
         limits: OutputLimits,
         summaries: SummaryIndex,
         measured: Measured | None = None,
     ) -> None:
         """Divide the turns into parts; what is new is counted when it is asked for."""
-        self.counter = counter
+        self.counter = summaries.record.counter
         self.limits = limits
         self.summaries = summaries
         self.turns = conversation.turns
@@ -260,7 +256,7 @@ class PartsByDetail:
         self._commands: defaultdict[int, list[Command]] = defaultdict(list)
         for each in conversation.commands:
             self._commands[each.turn].append(each.command)
-        self._texts = texts
+        self._texts = summaries.record.texts
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[range, frozenset[int]], tuple[DigestedItem, ...]] = {}
         self._references: dict[bytes, str] = {}
@@ -285,7 +281,7 @@ class PartsByDetail:
     def without_record(self) -> PartsByDetail:
         """Return the same with a note that says only how many turns are dropped."""
         limits = replace(self.limits, note="count")
-        return PartsByDetail(self.conversation, self.counter, self._texts, limits, self.summaries)
+        return PartsByDetail(self.conversation, limits, self.summaries)
 
     def commands(self, turn: int) -> Sequence[Command]:
         """Return what the user has commanded directly before a turn."""

@@ -267,7 +267,7 @@ def _parts(
     record = UserRecord(conversation.turns, counter, caches.facts)
     index = SummaryIndex(conversation, record, sizes, found, record_tokens=record_tokens)
     index.known = measured.segments
-    parts = PartsByDetail(conversation, counter, caches.facts, limits, index, measured)
+    parts = PartsByDetail(conversation, limits, index, measured)
     caches.measured.put(name, measured)
     return parts
 

@@ -281,7 +281,7 @@ def _part_text(part: InputPart | OutputPart) -> str:
         case "refusal":
             return part["refusal"]
         case "input_file":
-            return embedded_text(part.get("file_data") or "") or ""
+            return embedded_text(part) or ""
     return ""
 
 

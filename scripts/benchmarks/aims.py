@@ -159,7 +159,7 @@ class Stage:
         record = UserRecord(self.conversation.turns, self.counter, _FACTS)
         index = SummaryIndex(self.conversation, record, sizes, written, record_tokens=record_tokens)
         limits = OutputLimits(self._budget.input_tokens)
-        return PartsByDetail(self.conversation, self.counter, _FACTS, limits, index)
+        return PartsByDetail(self.conversation, limits, index)
 
     def terms(self, settings: ContextSettings, prices: CachePrices) -> SimulationTerms:
         """What the policies go by."""
