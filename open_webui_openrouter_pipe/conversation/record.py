@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..responses.items import InputMessage, Message, is_message
-from .conversation import ContentCache, Turn
+from .conversation import ContentCache, Turn, content_digest
 from .tokens import TokenCounter, TokenCounts, head_and_tail
 
 MIN_QUOTE_CHARACTERS = 4
@@ -167,14 +167,9 @@ class UserRecord:
 
     def tokens(self, turns: range, max_tokens: int) -> int:
         """Return the record's size; cached by content."""
-        if not turns:
-            return 0
-        key = self.turns[turns.stop - 1].sent_chain + b"record%d,%d" % (turns.start, max_tokens)
-
-        def count() -> TokenCounts:
-            return TokenCounts(self.counter.text(self.text(turns, max_tokens)))
-
-        return self.counter.counts.get_or_compute(key, count).tokens
+        text, counts = self.text(turns, max_tokens), self.counter.counts
+        count = counts.get_or_compute(content_digest(text), lambda: TokenCounts(self.counter.text(text)))
+        return count.tokens
 
     def _messages(self, turns: range) -> Iterator[_Message]:
         for number, turn in enumerate(self.turns[turns.start : turns.stop], turns.start + 1):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ..conversation.masking import mask_secrets
 from ..conversation.record import quote_lines, stands_in_own_words
 from ..conversation.tokens import truncate_to_tokens
-from .prompt import attachment_names, open_points, tool_lines, turn_text
+from .prompt import attachment_names, open_points, tool_lines, user_text
 from .segments import SummaryTarget
 from .summary import (
     HEADINGS,
@@ -116,7 +116,7 @@ def _verified(constraints: Iterable[Constraint], target: SummaryTarget) -> Itera
     One of an earlier part is there to be revoked. A revocation counts only in the user's own words as well.
     """
     turns = enumerate(target.turns, target.first_turn)
-    said = {number: turn_text(turn, "user") for number, turn in turns}
+    said = {number: user_text(turn) for number, turn in turns}
     words = {number: _plain(text) for number, text in said.items()}
     # A request shows them on one line each.
     earlier = {(each.turn, _plain(each.quote)): each.quote for each in target.earlier.constraints}

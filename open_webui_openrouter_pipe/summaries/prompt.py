@@ -194,7 +194,7 @@ def _length(max_tokens: int) -> str:
 
 def _opening(turn: Turn) -> str:
     """How a turn's user message begins; what it has attached when it has no words."""
-    words = turn_text(turn, "user").strip() or ", ".join(attachment_names(_items(turn)))
+    words = user_text(turn).strip() or ", ".join(attachment_names(_items(turn)))
     return words[:OPENING_CHARACTERS]
 
 
@@ -211,9 +211,10 @@ _MEDIA = ("input_image", "input_audio", "input_video")
 _UNNAMED_FIELDS = frozenset({"type", "id", "status", "result", "encrypted_content"})
 
 
-def turn_text(turn: Turn, role: Literal["user", "assistant"]) -> str:
-    """Return what one side wrote in a turn."""
-    return "\n".join(message_text(item) for item in _items(turn) if is_message(item) and item["role"] == role)
+def user_text(turn: Turn) -> str:
+    """Return what the user wrote in a turn."""
+    messages = filter(is_message, _items(turn))
+    return "\n".join(message_text(message) for message in messages if message["role"] == "user")
 
 
 def attachment_names(items: Iterable[Item]) -> tuple[str, ...]:

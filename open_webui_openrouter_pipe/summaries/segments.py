@@ -330,9 +330,8 @@ class SummaryIndex:
         the user's messages is counted as it is.
         """
         if count not in self._max_tokens:
-            external = summary_message((), self._conversation.external_summaries)
             header = self._counter.text(SUMMARY_HEADER) + MESSAGE_OVERHEAD_TOKENS if count else 0
-            fixed = self._counter.entry(digest_item(external)).tokens if external else header
+            fixed = self.tokens(0) or header
             record = self.record.tokens(self._turns(count), self._record_tokens)
             self._max_tokens[count] = self._allowances_tokens(count) + record + fixed
         return self._max_tokens[count]
