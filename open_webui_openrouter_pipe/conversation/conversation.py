@@ -54,9 +54,6 @@ class ContentCache(Generic[Value]):
         self._young: dict[bytes, Value] = {}
         self._old: dict[bytes, Value] = {}
 
-    def __len__(self) -> int:
-        return len(self._young) + sum(key not in self._young for key in self._old)
-
     @property
     def size(self) -> int:
         """The size of both generations."""

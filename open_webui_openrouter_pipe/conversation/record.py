@@ -99,9 +99,6 @@ HEADING_TOKENS = 12
 """What stands around a message at most: its author."""
 LINE_OVERHEAD_TOKENS = 3
 
-_RECORD_HEADING = (
-    '[What the user wrote in turns {first} to {last}, oldest first; the messages stand behind ">".]'
-)
 _AUTHORS = {"user": "The user wrote", "system": "A system message", "developer": "A system message"}
 
 Text: TypeAlias = Sequence[str | int]
@@ -154,7 +151,8 @@ class UserRecord:
 
     def _write(self, turns: range, max_tokens: int) -> str:
         messages = [*self._messages(turns)]
-        heading = _RECORD_HEADING.format(first=turns.start + 1, last=turns.stop)
+        numbers = f"{turns.start + 1} to {turns.stop}"
+        heading = f'[What the user wrote in turns {numbers}, oldest first; the messages stand behind ">".]'
         free_tokens = max_tokens - self.counter.text(heading)
         while messages and free_tokens > 0:
             text = "\n".join([heading, *self._lines(messages, free_tokens)])

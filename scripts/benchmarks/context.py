@@ -129,9 +129,16 @@ class FixedBatch(CachePrices):
 
     batch_tokens: int = 0
 
-    def pays(self, coming_tokens: int, following_tokens: int) -> bool:  # noqa: ARG002
+    def pays(
+        self,
+        freed_tokens: int,
+        requests: int,
+        following_tokens: int,  # noqa: ARG002
+        *,
+        tokens: float,  # noqa: ARG002
+    ) -> bool:
         """Whether nothing is missing: of each turn as much is won, in as many requests."""
-        turns = math.sqrt(coming_tokens / (ROUNDS + 1) / FREED_TOKENS)
+        turns = math.sqrt(freed_tokens * requests / (ROUNDS + 1) / FREED_TOKENS)
         return turns * FREED_TOKENS >= self.batch_tokens
 
 
