@@ -253,10 +253,6 @@ class SimulatedRequest:
                 return parts.parts[at].turn
         return self.turn
 
-    def saved_tokens(self, cutoffs: Cutoffs) -> int:
-        """Return how much smaller it usually is with these cutoffs."""
-        return self.likely_tokens() - self.likely_tokens(cutoffs)
-
     def fixed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return what stands before all parts: instructions, tools and summaries."""
         segments = self.parts.segments_before(cutoffs.summarized)
