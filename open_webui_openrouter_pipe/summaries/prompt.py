@@ -10,7 +10,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Literal
 
 from ..conversation.conversation import Turn
@@ -45,9 +44,7 @@ _SCHEMAS: Mapping[str, Any] = {
     "constraints": {"type": "array", "items": _CONSTRAINT},
     "resolved": {"type": "array", "items": _NUMBER},
 }
-SUMMARY_SCHEMA: Mapping[str, Any] = MappingProxyType(
-    _object(**{name: _SCHEMAS[name] for name in MODEL_FIELDS})
-)
+SUMMARY_SCHEMA = _object(**{name: _SCHEMAS[name] for name in MODEL_FIELDS})
 """The JSON schema of the answer."""
 
 _TASK = (
