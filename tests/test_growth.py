@@ -27,8 +27,8 @@ from open_webui_openrouter_pipe.context.page import context_page
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.facts import state_fact
 from open_webui_openrouter_pipe.conversation.media import count_pdf_pages
-from open_webui_openrouter_pipe.conversation.record import UserRecord, omission_note, stands_in_own_words
-from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_middle
+from open_webui_openrouter_pipe.conversation.record import UserRecord, stands_in_own_words
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_to_tokens
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_user_parts
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.markers import ANSWER_MARK
@@ -89,10 +89,10 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "steady_prompt of one line": lambda text: steady_prompt(f"{text}. Now. {text}", f"{text}. No. {text}"),
     "state_fact of a table": lambda text: state_fact(f"Name|Price\n{text}|"),
     "stands_in_own_words": lambda text: stands_in_own_words(text[:80], text),
-    "omission_note": lambda text: omission_note(
-        UserRecord(build_conversation([user(text)], [0]).turns, TokenCounter(ContentCache())), range(1), 100
-    ),
-    "truncate_middle": lambda text: truncate_middle(text, 10, 10),
+    "the user's record": lambda text: UserRecord(
+        build_conversation([user(text)], [0]).turns, TokenCounter(ContentCache())
+    ).text(range(1), 100),
+    "truncate_to_tokens": lambda text: truncate_to_tokens(text, 10, len),
     "build_input": lambda text: build_input(
         read_history([{"role": "user", "content": text}, {"role": "assistant", "content": text}]),
         {},

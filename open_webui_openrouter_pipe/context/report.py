@@ -21,7 +21,7 @@ from ..money.prices import dollars
 from ..planning.detail import DetailLevel
 from ..planning.plan import Plan, Reduction
 from ..planning.simulate import BreakReason
-from ..summaries.prompt import turn_text
+from ..summaries.prompt import user_text
 from ..summaries.summary import render_part, render_state
 from ..words.lines import Say, notice
 
@@ -230,7 +230,7 @@ def _turns(plan: Plan, cached_entries: int) -> Iterator[ReportedTurn]:
 
 def _opening_of(turn: Turn) -> str:
     """Return the beginning of what the user wrote in a turn, in one line."""
-    text = " ".join(turn_text(turn, "user")[:_READ_CHARACTERS].split())
+    text = " ".join(user_text(turn)[:_READ_CHARACTERS].split())
     return text if len(text) <= TEXT_CHARACTERS else f"{text[: TEXT_CHARACTERS - 1]}\u2026"
 
 

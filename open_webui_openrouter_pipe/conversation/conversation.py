@@ -54,9 +54,6 @@ class ContentCache(Generic[Value]):
         self._young: dict[bytes, Value] = {}
         self._old: dict[bytes, Value] = {}
 
-    def __len__(self) -> int:
-        return len(self._young) + sum(key not in self._young for key in self._old)
-
     @property
     def size(self) -> int:
         """The size of both generations."""
@@ -148,7 +145,6 @@ class Turn:
     said; `sent_chain` names it as it is sent.
     """
 
-    index: int
     rounds: tuple[tuple[DigestedItem, ...], ...]
     chain: bytes
     sent_chain: bytes
@@ -175,8 +171,6 @@ class Conversation:
     external_summaries: tuple[str, ...] = ()
     optional_tools: tuple[str, ...] = ()
     """Names of tools that the user did not choose, in the order in which they give way."""
-    before: bytes = CHAIN_START
-    """The chain digest before the first of `turns`."""
     corrections: int = 0
     """How many of `volatile`, its first, say what the instructions now read: they are never cut or omitted."""
     has_additions: bool = False
@@ -187,7 +181,7 @@ class Conversation:
     @property
     def chains(self) -> list[bytes]:
         """The chain digest before each turn, and at the end."""
-        return [self.before, *[turn.chain for turn in self.turns]]
+        return [CHAIN_START, *[turn.chain for turn in self.turns]]
 
     @property
     def retrieved(self) -> tuple[DigestedItem, ...]:
@@ -212,7 +206,7 @@ def build_conversation(
     turns: list[Turn] = []
     chain = sent_chain = CHAIN_START
     numbered = zip(turn_of_item, items, unfilled or items, bound or [""] * len(items), strict=True)
-    for index, group in groupby(numbered, key=itemgetter(0)):
+    for _, group in groupby(numbered, key=itemgetter(0)):
         entries: list[DigestedItem] = []
         named: list[DigestedItem] = []
         parts = [*group]
@@ -223,7 +217,7 @@ def build_conversation(
                 named.append(entries[-1] if item is before else digest_item(before))
         said = [entry for entry in named if not is_reasoning(entry.item)]
         chain, sent_chain = _extended(chain, said), _extended(sent_chain, entries)
-        turns.append(Turn(index, tuple(_rounds(entries)), chain, sent_chain))
+        turns.append(Turn(tuple(_rounds(entries)), chain, sent_chain))
     return Conversation(
         tuple(map(digest_item, instructions)), tuple(turns), volatile=tuple(map(digest_item, volatile))
     )

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from math import fsum
-from typing import NamedTuple
 
 LONG_RUN_BYTES = 40
 HEX_TOKENS_PER_BYTE = 0.588
@@ -180,16 +179,13 @@ _IN_RUN = bytes(b"01"[byte in _RUN_BYTES] for byte in range(256))
 _RUN = b"1" * LONG_RUN_BYTES
 
 
-class _PairWeights(NamedTuple):
-    """Tokens for each two neighbouring bytes, as a number of sixteen bits in this machine's order."""
-
-    kinds: array[float]
-    spelling: array[float]
-
-
 @cache
-def _pair_weights() -> _PairWeights:
-    """Expand the tables; what a single byte weighs is part of each pair that it begins."""
+def _pair_weights() -> tuple[array[float], array[float]]:
+    """Expand the tables to tokens for each two neighbouring bytes: those of their kinds, and those of spelling.
+
+    A pair is a number of sixteen bits in this machine's order; what a single byte weighs is part of each pair that it
+    begins.
+    """
     members: dict[bytes, list[int]] = {}
     for byte in range(256):
         members.setdefault(CLASS_OF_BYTE[byte : byte + 1], []).append(byte)
@@ -206,7 +202,7 @@ def _pair_weights() -> _PairWeights:
     for weights, table in ((kinds, _MARKS), (kinds, _SCRIPTS), (spelling, _SPELLING)):
         for pattern, tokens in table.items():
             add(weights, [pattern[0]], list(pattern[1:]) or every, tokens)
-    return _PairWeights(kinds, spelling)
+    return kinds, spelling
 
 
 def estimate_tokens(text: str) -> int:
@@ -230,16 +226,16 @@ def _plain_tokens(plain: bytearray) -> float:
         seen = b"".join(plain[at * step : at * step + SLICE_BYTES] for at in range(SLICES))
     if not seen:
         return 0.0
-    classes, pairs, weights = seen.translate(CLASS_OF_BYTE), _pairs(seen), _pair_weights()
+    classes, pairs, (kinds, spelling) = seen.translate(CLASS_OF_BYTE), _pairs(seen), _pair_weights()
     # `fsum`, since the sums of `sum` differ between versions of Python, and with them a count now and then
-    counted = fsum(times * weights.kinds[pair] for pair, times in pairs.items())
+    counted = fsum(times * kinds[pair] for pair, times in pairs.items())
     counted += fsum(tokens * classes.count(names) for names, tokens in _CLASS_TRIPLES.items())
     if not seen.isascii():
         counted += fsum(tokens * len(block.findall(seen)) for lead, block, tokens in _RARE if lead in seen)
     counted = max(counted, MIN_TOKENS_PER_BYTE * len(seen))
-    spelling = fsum(times * weights.spelling[pair] for pair, times in pairs.items())
-    spelling = min(MAX_SURCHARGE * counted, max(-MAX_DISCOUNT * counted, spelling))
-    return (counted + spelling) * len(plain) / len(seen)
+    spelled = fsum(times * spelling[pair] for pair, times in pairs.items())
+    spelled = min(MAX_SURCHARGE * counted, max(-MAX_DISCOUNT * counted, spelled))
+    return (counted + spelled) * len(plain) / len(seen)
 
 
 def _pairs(seen: bytes | bytearray) -> Counter[int]:

@@ -148,7 +148,7 @@ def state_output(item: FunctionCallOutput, count: Count = estimate_tokens) -> st
     return output_text(item["output"], lambda text: state_fact(text, count))
 
 
-def output_text(output: str | Sequence[InputPart], state: Callable[[str], str] = str) -> str:
+def output_text(output: str | Sequence[InputPart], state: Callable[[str], str]) -> str:
     """Return the text of an output, passed through `state` as one, with a line for each attachment."""
     if isinstance(output, str):
         return state(output)

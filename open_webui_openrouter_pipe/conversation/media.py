@@ -123,8 +123,9 @@ def _objects(data: bytes) -> Iterator[bytes]:
             yield zlib.decompressobj().decompress(packed, _OBJECTS_BYTES)
 
 
-def embedded_text(url: str) -> str | None:
-    """Return the text inside a data URL of a text type, None for anything else."""
+def embedded_text(part: Mapping[str, Any]) -> str | None:
+    """Return the text of a file that a part holds as a data URL of a text type, None for anything else."""
+    url = part.get("file_data") or ""
     head = url[:100].partition(",")[0]
     if not re.match(r"data:(text/|application/(json|xml|yaml|x-yaml|javascript))", head):
         return None

@@ -1,6 +1,6 @@
 """What of a user's message is in the user's own words, and what is material: quoted, fenced or tagged.
 
-Owns the division of a message into passages, and whether a quotation stands in the user's own words. The division goes
+Owns which lines of a message are the user's own, and whether a quotation stands in the user's own words. That goes
 by the marks of Markdown and of tags, which need no knowledge of a language; text that was pasted without any counts as
 the user's own. It runs in linear time; it must not shorten or drop anything.
 """
@@ -8,14 +8,14 @@ the user's own. It runs in linear time; it must not shorten or drop anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
-from typing import NamedTuple, TypeAlias
+from itertools import chain
+from typing import Literal, NamedTuple, TypeAlias
 
-from ..responses.items import InputMessage, is_message
-from .conversation import ContentCache, DigestedItem, Turn
+from ..responses.items import InputMessage, Message, is_message
+from .conversation import ContentCache, Turn, content_digest
 from .tokens import TokenCounter, TokenCounts, head_and_tail
 
 MIN_QUOTE_CHARACTERS = 4
@@ -37,30 +37,14 @@ _QUOTED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A run of lines of a message: the user's own words, or material."""
-
-    text: str
-    is_own: bool
-
-
-def divide_message(text: str) -> tuple[Passage, ...]:
-    """Divide a user's message into the user's own words and material; the lines stay as they are, in their order."""
-    lines = text.splitlines()
-    marked = [
-        (not line.strip() or not (is_framed or _MATERIAL_LINE.match(line)), line)
-        for line, is_framed in zip(lines, _framed(lines), strict=True)
-    ]
-    return tuple(
-        Passage("\n".join(line for _, line in group), is_own)
-        for is_own, group in groupby(marked, key=lambda pair: pair[0])
-    )
-
-
 def own_words(text: str) -> str:
-    """Return what of a message is in the user's own words."""
-    return "\n".join(passage.text for passage in divide_message(text) if passage.is_own)
+    """Return the lines of a user's message that are in the user's own words, and the empty ones."""
+    lines = text.splitlines()
+    return "\n".join(
+        line
+        for line, is_framed in zip(lines, _framed(lines), strict=True)
+        if not line.strip() or not (is_framed or _MATERIAL_LINE.match(line))
+    )
 
 
 def stands_in_own_words(quotation: str, text: str) -> bool:
@@ -109,18 +93,12 @@ def _tagged_until(lines: list[str]) -> dict[int, int]:
 
 RECORD_SHARE = 0.08
 MAX_RECORD_TOKENS = 20_000
-NOTE_SHARE = RECORD_SHARE / 2
-MAX_NOTE_TOKENS = MAX_RECORD_TOKENS // 2
-"""The note for omitted turns has half as much room: it stays beside turns that are sent, and no summary follows it."""
 LEAST_TOKENS = 40
 """What is kept of a message in any case, unless it is omitted: a sentence or two."""
 HEADING_TOKENS = 12
 """What stands around a message at most: its author."""
 LINE_OVERHEAD_TOKENS = 3
 
-_RECORD_HEADING = (
-    '[What the user wrote in turns {first} to {last}, oldest first; the messages stand behind ">".]'
-)
 _AUTHORS = {"user": "The user wrote", "system": "A system message", "developer": "A system message"}
 
 Text: TypeAlias = Sequence[str | int]
@@ -133,8 +111,8 @@ def max_record_tokens(budget_tokens: int) -> int:
 
 
 def max_note_tokens(budget_tokens: int) -> int:
-    """Return how large the note for omitted turns may be in an input budget."""
-    return min(MAX_NOTE_TOKENS, int(budget_tokens * NOTE_SHARE))
+    """Return how large the note for omitted turns may be: half as much, since it stays and no summary follows it."""
+    return max_record_tokens(budget_tokens) // 2
 
 
 def quote_lines(text: str) -> Iterator[str]:
@@ -143,10 +121,12 @@ def quote_lines(text: str) -> Iterator[str]:
 
 
 class _Message(NamedTuple):
-    """A message with its turn, counted from one, and its size in its frame."""
+    """A message with its turn, counted from one, the digest of its item, and its size in its frame."""
 
     turn: int
-    entry: DigestedItem
+    author: str
+    text: str
+    digest: bytes
     tokens: int
 
 
@@ -157,7 +137,6 @@ class UserRecord:
     turns: Sequence[Turn]
     counter: TokenCounter
     texts: ContentCache[str] = field(default_factory=ContentCache)
-    _of_turn: dict[int, tuple[_Message, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, turns: range, max_tokens: int) -> str:
         """Return the record of some turns, by index; "" when nobody wrote anything in them, or nothing fits.
@@ -171,8 +150,9 @@ class UserRecord:
         return self.texts.get_or_compute(key + self.counter.method, partial(self._write, turns, max_tokens))
 
     def _write(self, turns: range, max_tokens: int) -> str:
-        messages = [message for turn in turns for message in self._messages(turn)]
-        heading = _RECORD_HEADING.format(first=turns.start + 1, last=turns.stop)
+        messages = [*self._messages(turns)]
+        numbers = f"{turns.start + 1} to {turns.stop}"
+        heading = f'[What the user wrote in turns {numbers}, oldest first; the messages stand behind ">".]'
         free_tokens = max_tokens - self.counter.text(heading)
         while messages and free_tokens > 0:
             text = "\n".join([heading, *self._lines(messages, free_tokens)])
@@ -185,42 +165,30 @@ class UserRecord:
 
     def tokens(self, turns: range, max_tokens: int) -> int:
         """Return the record's size; cached by content."""
-        if not turns:
-            return 0
-        key = self.turns[turns.stop - 1].sent_chain + b"record%d,%d" % (turns.start, max_tokens)
+        text, counts = self.text(turns, max_tokens), self.counter.counts
+        count = counts.get_or_compute(content_digest(text), lambda: TokenCounts(self.counter.text(text)))
+        return count.tokens
 
-        def count() -> TokenCounts:
-            return TokenCounts(self.counter.text(self.text(turns, max_tokens)))
+    def _messages(self, turns: range) -> Iterator[_Message]:
+        for number, turn in enumerate(self.turns[turns.start : turns.stop], turns.start + 1):
+            for entry in turn.entries:
+                if is_message(entry.item) and (text := _text(entry.item)):
+                    size = partial(self._size, text)
+                    tokens = self.counter.counts.get_or_compute(entry.digest + b"quoted", size).tokens
+                    yield _Message(number, entry.item["role"], text, entry.digest, tokens)
 
-        return self.counter.counts.get_or_compute(key, count).tokens
-
-    def _messages(self, turn: int) -> tuple[_Message, ...]:
-        if turn not in self._of_turn:
-            self._of_turn[turn] = tuple(self._read(turn))
-        return self._of_turn[turn]
-
-    def _read(self, turn: int) -> Iterator[_Message]:
-        for entry in self.turns[turn].entries:
-            if is_message(entry.item) and _text(entry):
-                size = partial(self._size, entry)
-                tokens = self.counter.counts.get_or_compute(entry.digest + b"quoted", size).tokens
-                yield _Message(turn + 1, entry, tokens)
-
-    def _size(self, entry: DigestedItem) -> TokenCounts:
-        return TokenCounts(self._count([_text(entry)]))
+    def _size(self, text: str) -> TokenCounts:
+        return TokenCounts(self._count([text]))
 
     def _count(self, text: Text) -> int:
-        return self.counter.text("\n".join(_render(text)))
+        return self.counter.text(_render(text))
 
     def _lines(self, messages: Sequence[_Message], max_tokens: int) -> Iterator[str]:
         """Yield the framed messages as they fit, and how many are omitted."""
         free_tokens = max_tokens - HEADING_TOKENS * len(messages)
-        fitting = (
-            room
-            for room in _halves(max_tokens)
-            if sum(min(each.tokens, room) for each in messages) <= free_tokens
-        )
-        room = next(fitting, LEAST_TOKENS) if free_tokens >= 0 else LEAST_TOKENS
+        room = max(LEAST_TOKENS, max_tokens)
+        while room > LEAST_TOKENS and sum(min(each.tokens, room) for each in messages) > free_tokens:
+            room = max(LEAST_TOKENS, room // 2)
         kept, left_tokens = set[int](), max_tokens
         for number in reversed(range(len(messages))):
             if left_tokens < HEADING_TOKENS:
@@ -233,85 +201,54 @@ class UserRecord:
             yield f"[{omitted} {'message is' if omitted == 1 else 'messages are'} omitted here for length.]"
         for number in sorted(kept):
             message = messages[number]
-            yield f"{_AUTHORS[str(message.entry.item.get('role'))]}, turn {message.turn}:"
+            yield f"{_AUTHORS[message.author]}, turn {message.turn}:"
             yield self._within(message, room)
 
     def _within(self, message: _Message, room: int) -> str:
         """Return the message in its frame, shortened to so many tokens."""
-        text = _text(message.entry)
+        text = message.text
         if message.tokens <= room:
-            return "\n".join(_render([text]))
-        key = message.entry.digest + self.counter.method + b"%d" % room
-        return self.texts.get_or_compute(key, lambda: "\n".join(_render(_truncated(text, room, self._count))))
+            return _render([text])
+
+        def shorten() -> str:
+            pieces = head_and_tail(text, room, lambda *pieces: self._count(pieces))
+            return _render(pieces or [len(text)])
+
+        key = message.digest + self.counter.method + b"%d" % room
+        return self.texts.get_or_compute(key, shorten)
 
 
-def _halves(tokens: int) -> Iterator[int]:
-    yield tokens
-    while tokens > LEAST_TOKENS:
-        tokens = max(LEAST_TOKENS, tokens // 2)
-        yield tokens
+def _render(text: Text) -> str:
+    """Return a message in its frame; what is omitted is said outside of it."""
+    shown = (
+        quote_lines(piece) if isinstance(piece, str) else [f"[{piece:,} characters omitted]"]
+        for piece in text
+        if piece
+    )
+    return "\n".join(chain.from_iterable(shown))
 
 
-def _render(text: Text) -> Iterator[str]:
-    """Yield the lines of a message in its frame; what is omitted is said outside of it."""
-    for piece in text:
-        if isinstance(piece, str):
-            yield from quote_lines(piece)
-        elif piece:
-            yield f"[{piece:,} characters omitted]"
-
-
-def _truncated(text: str, max_tokens: int, count: Callable[[Text], int]) -> Text:
-    """Return the head and the tail of a text that fit, with the number of characters between them."""
-    pieces = head_and_tail(text, max_tokens, lambda *pieces: count(pieces))
-    if pieces is None:
-        return [len(text)] if text else []
-    return [piece for piece in pieces if piece]
-
-
-def _text(entry: DigestedItem) -> str:
+def _text(message: Message) -> str:
     """Return what an input message says, without attachments; "" for a model's own message."""
-    item = entry.item
-    assert is_message(item)
-    texts = (part["text"] for part in item["content"] if part["type"] == "input_text")
+    texts = (part["text"] for part in message["content"] if part["type"] == "input_text")
     return "\n".join(texts).strip()
 
 
 # --- the note for omitted turns ---
 
-NoteWriter: TypeAlias = Callable[[UserRecord, range, int], InputMessage | None]
-"""Writes the message for the omitted turns of a record in so many tokens; None when nothing needs to be said."""
+Note: TypeAlias = Literal["words", "count", "nothing"]
+"""What stands in for omitted turns: what the user wrote in them, only how many they are, or nothing at all."""
 
 
-def omission_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:
-    """Return the message that stands in for omitted turns: how many they are, and what the user wrote in them."""
-    return _note(len(turns), record.text(turns, max_tokens))
+def omission_note(turns: int, words: str, numbers: str = "") -> InputMessage:
+    """Return the message that stands in for so many omitted turns: what the user wrote in them, and their numbers."""
+    ending = "" if turns == 1 else "s"
+    heading = f"[{turns} earlier turn{ending}{numbers} omitted to fit the model's context window.]"
+    text = "\n".join(filter(None, [heading, words]))
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
-def no_note(record: UserRecord, turns: range, max_tokens: int) -> None:
-    """Say nothing, where omitting turns is what the user chose."""
-
-
-def count_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:  # noqa: ARG001 - a writer
-    """Return the same where nothing else fits: only how many turns are omitted."""
-    return _note(len(turns), "")
-
-
-def with_turn_numbers(note: InputMessage, turns: range, restored: Collection[int] = ()) -> InputMessage:
-    """Return a note for omitted turns that also says which these are, but the restored ones, by index."""
-    (part,) = note["content"]
-    assert part["type"] == "input_text"
+def turn_numbers(turns: range, restored: Collection[int]) -> str:
+    """Return the numbers of omitted turns, for their note, and which of them are restored; all are given by index."""
     numbers = f"{turns.start + 1} to {turns.stop}" if len(turns) > 1 else f"{turns.stop}"
-    numbers = ", ".join([numbers, *(f"not {turn + 1}" for turn in sorted(restored))])
-    heading = _heading(len(turns) - len(restored), f" ({numbers})")
-    text = heading + part["text"].removeprefix(_heading(len(turns)))
-    return {**note, "content": [{"type": "input_text", "text": text}]}
-
-
-def _note(turns: int, text: str) -> InputMessage:
-    lines = "\n".join(filter(None, [_heading(turns), text]))
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": lines}]}
-
-
-def _heading(turns: int, numbers: str = "") -> str:
-    return f"[{turns} earlier turn{'' if turns == 1 else 's'}{numbers} omitted to fit the model's context window.]"
+    return f" ({', '.join([numbers, *(f'not {turn + 1}' for turn in sorted(restored))])})"

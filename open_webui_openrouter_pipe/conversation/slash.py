@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, TypeAlias, get_args
@@ -121,10 +121,9 @@ def read_command(text: str) -> Command | None:
     return Unknown(found[1], _OLD_NAMES.get(near[0], near[0]) if near else "")
 
 
-def covers(turns: Iterable[range], turn: int) -> bool:
+def covers(turns: Sequence[range], turn: int) -> bool:
     """Return whether a command that names these turns is about the turn of this index; one that names none is."""
-    named = tuple(turns)
-    return not named or any(turn + 1 in each for each in named)
+    return not turns or any(turn + 1 in each for each in turns)
 
 
 def commanded_aims(commands: Iterable[ChatCommand]) -> Iterator[tuple[int, Aim]]:

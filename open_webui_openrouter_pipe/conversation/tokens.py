@@ -55,9 +55,6 @@ class TokenCounts(NamedTuple):
         return TokenCounts(self.text + other.text, self.media + other.media, self.sealed + other.sealed)
 
 
-NO_TOKENS = TokenCounts()
-
-
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
     """Counts items for one family of models.
@@ -117,11 +114,9 @@ class TokenCounter:
 
     def tools(self, tools: Sequence[Tool]) -> TokenCounts:
         """Count all tool definitions; cached by their content."""
-        total = NO_TOKENS
-        for tool in tools:
-            name = once(content_digest, tool)
-            total = total.plus(self.counts.get_or_compute(name, partial(self._tool, tool)))
-        return total
+        counts = self.counts.get_or_compute
+        counted = (counts(once(content_digest, tool), partial(self._tool, tool)) for tool in tools)
+        return TokenCounts(sum(each.text for each in counted))
 
     def _tool(self, tool: Tool) -> TokenCounts:
         return TokenCounts(self.text(json.dumps(tool, ensure_ascii=False)) + TOOL_OVERHEAD_TOKENS)
@@ -133,7 +128,7 @@ class TokenCounter:
         text_tokens, media_tokens = overhead_tokens, 0
         for part in content:
             text, tokens = str(part.get("text") or part.get("refusal") or ""), None
-            if (embedded := media.embedded_text(part.get("file_data") or "")) is not None:
+            if (embedded := media.embedded_text(part)) is not None:
                 tokens = self.text(embedded)
             elif count := media.PART_TOKENS.get(part.get("type", "")):
                 tokens = count(part, self.family)
@@ -159,17 +154,6 @@ def _sealed_tokens(sealed: str) -> int:
     """Return the tokens of encrypted reasoning, by a ratio of its bytes."""
     hidden_bytes = max(0, len(sealed) * 3 // 4 - SEALED_HEADER_BYTES)
     return hidden_bytes // SEALED_BYTES_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS
-
-
-def truncate_middle(text: str, head_characters: int, tail_characters: int, *, reference: str = "") -> str:
-    """Return the head and the tail of a text; the text itself when nothing lies between them.
-
-    `reference` is the name of the whole, "" for none.
-    """
-    omitted = len(text) - head_characters - tail_characters
-    if omitted <= 0:
-        return text
-    return _join(text[:head_characters], omitted, text[len(text) - tail_characters :], reference)
 
 
 def head_and_tail(
@@ -203,14 +187,12 @@ def truncate_to_tokens(
 
     `reference` is the name of the whole, "" for none.
     """
-
-    def join(head: str, omitted: int, tail: str) -> str:
-        return _join(head, omitted, tail, reference)
-
+    join = partial(join_ends, reference=reference)
     pieces = head_and_tail(text, max_tokens, lambda *pieces: count(join(*pieces)), head_share=head_share)
     return join(*pieces) if pieces else ""
 
 
-def _join(head: str, omitted: int, tail: str, reference: str) -> str:
+def join_ends(head: str, omitted: int, tail: str, *, reference: str = "") -> str:
+    """Return the head and the tail of a text, with the number of characters between them, if there are any."""
     name = f" {reference}" if reference else ""
     return f"{head}\n[... {omitted:,} characters omitted ...{name}]\n{tail}" if omitted else head + tail

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import Any, TypeAlias
 
-from ..responses.values import as_list, as_object, as_text, json_text, unescape
+from ..responses.values import as_list, as_object, as_text, json_text, read_json, unescape
 from .markers import closed_fences, is_within
 from .parts import read_call_id
 
@@ -182,10 +182,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, str], str], tuple[Piece, ...]]] = 
 
 def _decoded(text: str) -> Any:
     """JSON inside an attribute; other text stays text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return read_json(text, text)
 
 
 TOOL_IMAGES_TEXT = "Here are the images from the tool results above. Please analyze them."

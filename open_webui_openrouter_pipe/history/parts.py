@@ -22,6 +22,7 @@ from ..responses.values import (
     host_file_id,
     host_file_path,
     json_text,
+    read_json,
     reference_of,
 )
 from .markers import closed_fences, inline_code, is_within
@@ -127,10 +128,7 @@ def read_arguments(arguments: Any) -> str:
     if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
         return "{}"
     if isinstance(arguments, str):
-        try:
-            value = json.loads(arguments)
-        except (ValueError, RecursionError):
-            value = None
+        value = read_json(arguments)
         if isinstance(value, dict):
             if not _PYTHON_NUMBER.search(arguments):
                 return clean_text(arguments)

@@ -15,7 +15,6 @@ and `get_updated_tool_function` in `utils/tools.py`, since 0.12.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import Any, Final
 
 from ..ports import ToolAnswered
 from ..responses.items import FunctionCall
-from ..responses.values import as_list, as_object, as_text
+from ..responses.values import as_list, as_object, as_text, read_json
 
 _HOST_ALONE: Final = frozenset({"ask_user", "delegate_task"})
 """A question, for which it stops; and agents, which it runs side by side and without a limit."""
@@ -126,10 +125,7 @@ class HostToolRunner:
 
 def _arguments(call: FunctionCall) -> Any:
     """The arguments of a call, None where they are no JSON."""
-    try:
-        return json.loads(call["arguments"].strip() or "{}")
-    except (ValueError, RecursionError):
-        return None
+    return read_json(call["arguments"].strip() or "{}")
 
 
 def _may_run(tool: Mapping[str, Any], call: FunctionCall) -> bool:

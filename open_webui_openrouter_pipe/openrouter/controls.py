@@ -41,9 +41,7 @@ INTERLEAVED_THINKING: Final = "interleaved-thinking-2025-05-14"
 _WITHOUT_INTERLEAVING: Final = "claude-3"
 """The last models that do not know it, Claude 3.7 among them."""
 SUMMARY_FORMAT: Final[Mapping[str, Any]] = {
-    "text": {
-        "format": {"type": "json_schema", "name": "summary", "strict": True, "schema": dict(SUMMARY_SCHEMA)}
-    }
+    "text": {"format": {"type": "json_schema", "name": "summary", "strict": True, "schema": SUMMARY_SCHEMA}}
 }
 """The parameters by which a model with a prompt of its own writes a summary in the form that is read."""
 SERVER_TOOLS_WORD: Final = "server_tools"

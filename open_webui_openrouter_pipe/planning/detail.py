@@ -18,7 +18,6 @@ from operator import attrgetter, eq, itemgetter
 from typing import Any, NamedTuple
 
 from ..conversation.conversation import (
-    ContentCache,
     Conversation,
     DigestedItem,
     digest_item,
@@ -28,24 +27,19 @@ from ..conversation.conversation import (
 from ..conversation.facts import output_text, state_output
 from ..conversation.media import embedded_text
 from ..conversation.record import (
-    NoteWriter,
-    UserRecord,
-    count_note,
+    Note,
     max_note_tokens,
     omission_note,
-    with_turn_numbers,
+    turn_numbers,
 )
 from ..conversation.slash import Aim, ChatCommand, Command, commanded_aims
 from ..conversation.tokens import (
     CALL_OVERHEAD_TOKENS,
-    NO_TOKENS,
-    TokenCounter,
     TokenCounts,
-    truncate_middle,
+    join_ends,
     truncate_to_tokens,
 )
 from ..responses.items import (
-    InputMessage,
     InputPart,
     Item,
     Message,
@@ -93,7 +87,7 @@ def _message_text(message: Message, cut: Callable[[str], str]) -> str:
 
 def _as_text(part: InputPart) -> InputPart:
     """Return an attached text file as text; any other part as it is."""
-    text = embedded_text(part.get("file_data") or "") if part["type"] == "input_file" else None
+    text = embedded_text(part)
     return part if text is None else {"type": "input_text", "text": text}
 
 
@@ -152,14 +146,14 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """How large a tool output and the note for dropped turns may be, and who writes that note.
+    """How large a tool output and the note for dropped turns may be, and what that note says.
 
     With `has_references`, what stands for something else says how the model can ask for it.
     """
 
     budget_tokens: int
     cap_tokens: int = CAP_TOKENS
-    note: NoteWriter = omission_note
+    note: Note = "words"
     has_references: bool = False
 
     def output_tokens(self, outputs_in_round: int) -> int:
@@ -194,7 +188,7 @@ class Measured:
     chains: Sequence[bytes] = ()
     rounds: Sequence[bytes] = ()
     commands: tuple[ChatCommand, ...] = ()
-    whole: list[TokenCounts] = field(default_factory=lambda: [NO_TOKENS])
+    whole: list[TokenCounts] = field(default_factory=lambda: [TokenCounts()])
     called: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
     sums: dict[DetailLevel, list[int]] = field(default_factory=lambda: {level: [0] for level in SENT_LEVELS})
     decided: dict[Hashable, list[tuple[int, Any]]] = field(default_factory=dict)
@@ -234,21 +228,19 @@ class Measured:
 class PartsByDetail:
     """A conversation's parts at all levels of detail; items are built and counted on first use.
 
-    `texts` caches what stands in for long items from request to request; it follows from content alone. `measured` is
-    what earlier requests have found of the conversation, and gets to know the rest of it.
+    The texts of the summaries' record cache what stands in for long items, too; it follows from content alone.
+    `measured` is what earlier requests have found of the conversation, and gets to know the rest of it.
     """
 
     def __init__(
         self,
         conversation: Conversation,
-        counter: TokenCounter,
-        texts: ContentCache[str],
         limits: OutputLimits,
         summaries: SummaryIndex,
         measured: Measured | None = None,
     ) -> None:
         """Divide the turns into parts; what is new is counted when it is asked for."""
-        self.counter = counter
+        self.counter = summaries.record.counter
         self.limits = limits
         self.summaries = summaries
         self.turns = conversation.turns
@@ -264,11 +256,10 @@ class PartsByDetail:
         self._commands: defaultdict[int, list[Command]] = defaultdict(list)
         for each in conversation.commands:
             self._commands[each.turn].append(each.command)
-        self._texts = texts
+        self._texts = summaries.record.texts
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[range, frozenset[int]], tuple[DigestedItem, ...]] = {}
         self._references: dict[bytes, str] = {}
-        self._record = UserRecord(conversation.turns, counter, texts)
         self.measured = measured or Measured()
         # count the parts that are new, as they are
         whole, called = self.measured.whole, self.measured.called
@@ -289,8 +280,8 @@ class PartsByDetail:
 
     def without_record(self) -> PartsByDetail:
         """Return the same with a note that says only how many turns are dropped."""
-        limits = replace(self.limits, note=count_note)
-        return PartsByDetail(self.conversation, self.counter, self._texts, limits, self.summaries)
+        limits = replace(self.limits, note="count")
+        return PartsByDetail(self.conversation, limits, self.summaries)
 
     def commands(self, turn: int) -> Sequence[Command]:
         """Return what the user has commanded directly before a turn."""
@@ -349,22 +340,18 @@ class PartsByDetail:
     def note(self, start: int, end: int, restored: Collection[int]) -> tuple[DigestedItem, ...]:
         """Return the message that stands in for the dropped parts from `start` to before `end`, if there is one.
 
-        It does not count turns with `restored` parts. Cached by content, because later requests decide the same past
-        again.
+        It does not count turns with `restored` parts.
         """
-        turns, write = range(self.turns_before(start), self.turns_before(end)), self.limits.note
+        turns, limits = range(self.turns_before(start), self.turns_before(end)), self.limits
         whole = frozenset(self.parts[at].turn for at in restored if start <= at < end)
-        if len(whole) >= len(turns):
+        if len(whole) >= len(turns) or limits.note == "nothing":
             return ()
         if (turns, whole) not in self._notes:
-            max_tokens = max_note_tokens(self.limits.budget_tokens)
-            name = f"{write.__name__} {turns.start} {turns.stop} {max_tokens}"
-            key = self.turns[turns.stop - 1].sent_chain + name.encode() + self.counter.method
-            text = self._texts.get_or_compute(key, lambda: json.dumps(write(self._record, turns, max_tokens)))
-            written: InputMessage | None = json.loads(text)
-            if written and (self.limits.has_references or whole):
-                written = with_turn_numbers(written, turns, whole)
-            self._notes[turns, whole] = (digest_item(written),) if written else ()
+            has_words, max_tokens = limits.note == "words", max_note_tokens(limits.budget_tokens)
+            words = self.summaries.record.text(turns, max_tokens) if has_words else ""
+            numbers = turn_numbers(turns, whole) if limits.has_references or whole else ""
+            note = omission_note(len(turns) - len(whole), words, numbers)
+            self._notes[turns, whole] = (digest_item(note),)
         return self._notes[turns, whole]
 
     def _build_entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:
@@ -425,7 +412,7 @@ class PartsByDetail:
         def cut(text: str) -> str:
             room_tokens = max_tokens - CALL_OVERHEAD_TOKENS
             shorter = truncate_to_tokens(text, room_tokens, self.counter.text, reference=reference)
-            return shorter or truncate_middle(text, 0, 0, reference=reference)
+            return shorter or join_ends("", len(text), "", reference=reference)
 
         text = self._texts.get_or_compute(digest, lambda: excerpt_text(entry.item, cut) or "")
         self._references[digest] = reference

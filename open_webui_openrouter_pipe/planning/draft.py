@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from types import MappingProxyType
 from typing import Any, cast
 
 from ..conversation.budget import BUILT_IN_TOOLS, Budget, ContextShare, Strategy
@@ -57,21 +56,19 @@ _SOURCE, _SOURCE_END = "<source ", "</source>"
 
 _RETENTION: tuple[BreakReason, Policy] = ("retention", policies.shorten_old_tool_results)
 _EVICTION: tuple[BreakReason, Policy] = ("evict", policies.evict)
-_POLICIES: Mapping[Strategy, tuple[tuple[BreakReason, Policy], ...]] = MappingProxyType(
-    {
-        "summarize": (
-            ("summary", policies.compact),
-            _RETENTION,
-            ("summary", policies.summarize),
-            ("prune", policies.prune),
-            _EVICTION,
-        ),
-        "prune": (_RETENTION, ("prune", policies.prune), _EVICTION),
-        "clip": (("clip", policies.clip_turns), _RETENTION, _EVICTION),
-        "refuse": (_RETENTION,),
-        "off": (),
-    }
-)
+_POLICIES: Mapping[Strategy, tuple[tuple[BreakReason, Policy], ...]] = {
+    "summarize": (
+        ("summary", policies.compact),
+        _RETENTION,
+        ("summary", policies.summarize),
+        ("prune", policies.prune),
+        _EVICTION,
+    ),
+    "prune": (_RETENTION, ("prune", policies.prune), _EVICTION),
+    "clip": (("clip", policies.clip_turns), _RETENTION, _EVICTION),
+    "refuse": (_RETENTION,),
+    "off": (),
+}
 
 
 def head_of_retrieved(

@@ -22,7 +22,7 @@ from ..conversation.budget import (
     split_window,
 )
 from ..conversation.conversation import ContentCache, Conversation
-from ..conversation.record import max_record_tokens, no_note, omission_note
+from ..conversation.record import UserRecord, max_record_tokens
 from ..conversation.slash import Compact, Restore, SetAim
 from ..conversation.tokens import TokenCounter
 from ..recall.search import TextIndex, new_index
@@ -255,15 +255,19 @@ def _parts(
     """Divide the conversation, and go on from what earlier requests have found of it."""
     budget = _budget(settings, model)
     sizes, record_tokens = segment_sizes(settings, budget, window_tokens=model.segment_window_tokens)
-    note = no_note if settings.context_strategy == "clip" else omission_note
-    limits = OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
+    limits = OutputLimits(
+        budget.input_tokens,
+        note="nothing" if settings.context_strategy == "clip" else "words",
+        has_references=settings.recall_tool,
+    )
     limits = NO_LIMITS if settings.context_strategy == "off" else limits
     name = b"".join([entry.digest for turn in conversation.turns[:1] for entry in turn.rounds[0]])
     name += repr((counter.family, counter.method, limits, sizes)).encode()
     measured = (caches.measured.get(name) or Measured()).beginning(conversation)
-    index = SummaryIndex(conversation, counter, sizes, found, record_tokens=record_tokens, texts=caches.facts)
+    record = UserRecord(conversation.turns, counter, caches.facts)
+    index = SummaryIndex(conversation, record, sizes, found, record_tokens=record_tokens)
     index.known = measured.segments
-    parts = PartsByDetail(conversation, counter, caches.facts, limits, index, measured)
+    parts = PartsByDetail(conversation, limits, index, measured)
     caches.measured.put(name, measured)
     return parts
 

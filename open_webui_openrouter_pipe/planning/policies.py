@@ -58,7 +58,7 @@ def facts_are_due(request: SimulatedRequest, turn: int, tokens: float) -> bool:
     frontier = request.cutoffs.ends[DetailLevel.TOOL_FACTS]
     following_tokens = request.parts.tokens(DetailLevel.FULL, frontier, request.end) - freed_tokens
     requests = request.requests_in(frontier, end)
-    return request.pays(freed_tokens, requests, following_tokens, tokens=tokens)
+    return request.terms.prices.pays(freed_tokens, requests, following_tokens, tokens=tokens)
 
 
 def clip_turns(request: SimulatedRequest) -> Cutoffs:
@@ -166,9 +166,9 @@ def compaction_pays(request: SimulatedRequest, eligible_turns: int) -> bool:
     if request.terms.settings.context_aim != "thrifty" or compacted == request.cutoffs:
         return False
     requests = request.requests_in(request.cutoffs.summarized, compacted.summarized)
-    following_tokens = request.likely_tokens(compacted) - request.terms.base_tokens
-    saved_tokens, tokens = request.saved_tokens(compacted), request.likely_tokens()
-    return request.pays(saved_tokens, requests, following_tokens, tokens=tokens)
+    tokens, left_tokens = request.likely_tokens(), request.likely_tokens(compacted)
+    following_tokens = left_tokens - request.terms.base_tokens
+    return request.terms.prices.pays(tokens - left_tokens, requests, following_tokens, tokens=tokens)
 
 
 def segments_to_prefetch(request: SimulatedRequest) -> int:

@@ -34,8 +34,7 @@ class CachePrices:
     Changing something old makes the provider read all that follows anew; leaving it costs its reading with each
     request, until there is as much to change again.
 
-    `bands` are other prices, beside the same plain input, for requests of more
-    tokens than so many, the smallest first.
+    `bands` are other prices, beside the same plain input, for requests of more tokens than so many, the smallest first.
     """
 
     read: float = 1.0
@@ -65,12 +64,16 @@ class CachePrices:
         """Whether a question about a chat costs least at the end of the cached chat itself."""
         return self.read <= CHEAP_READ
 
-    def pays(self, coming_tokens: int, following_tokens: int) -> bool:
-        """Return whether leaving these tokens out of all coming requests saves more than the change costs.
+    def pays(self, freed_tokens: int, requests: int, following_tokens: int, *, tokens: float) -> bool:
+        """Return whether leaving so much out of so many coming requests saves more than the change costs.
 
-        `coming_tokens` are all that they would read, `following_tokens` what stands behind the change.
+        `tokens` is how large each of them would be, `following_tokens` what stands behind the change. Where that brings
+        a request into a lower price band, all that is left of it costs less.
         """
-        return coming_tokens * self.read >= following_tokens * max(0.0, self.write - self.read)
+        left_tokens = tokens - freed_tokens
+        before, after = self.at(tokens), self.at(left_tokens)
+        saved = requests * (tokens * before.read - left_tokens * after.read)
+        return saved >= following_tokens * max(0.0, after.write - after.read)
 
 
 BreakReason = Literal[
@@ -227,20 +230,6 @@ class SimulatedRequest:
                 known[key] += self.parts.tokens(DetailLevel.FULL, at, at + 1) - sent
         return known[key]
 
-    def pays(self, freed_tokens: int, requests: int, following_tokens: int, *, tokens: float) -> bool:
-        """Return whether it pays to leave so much out of so many requests.
-
-        Where that brings a request of `tokens` into a lower price band, all
-        that is left of it costs less.
-        """
-        prices = self.terms.prices
-        if not prices.bands:
-            return prices.pays(freed_tokens * requests, following_tokens)
-        left_tokens = tokens - freed_tokens
-        before, after = prices.at(tokens), prices.at(left_tokens)
-        saved = requests * (tokens * before.read - left_tokens * after.read)
-        return saved >= following_tokens * max(0.0, after.write - after.read)
-
     def freed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return how much smaller it would be with these cutoffs."""
         return self.tokens() - self.tokens(cutoffs)
@@ -263,10 +252,6 @@ class SimulatedRequest:
             if parts.entries(old.level_of(at), at) != parts.entries(cutoffs.level_of(at), at):
                 return parts.parts[at].turn
         return self.turn
-
-    def saved_tokens(self, cutoffs: Cutoffs) -> int:
-        """Return how much smaller it usually is with these cutoffs."""
-        return self.likely_tokens() - self.likely_tokens(cutoffs)
 
     def fixed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return what stands before all parts: instructions, tools and summaries."""

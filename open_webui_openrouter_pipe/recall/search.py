@@ -32,6 +32,7 @@ from ..responses.items import (
     is_function_call_output,
     is_message,
 )
+from ..responses.values import read_json
 from .words import TermsOfWords, find_terms, query_terms
 
 PASSAGE_CHARACTERS = 300
@@ -259,10 +260,7 @@ def item_text(item: Item) -> str:
 
 def _arguments_text(arguments: str) -> str:
     """Return a call's arguments as lines of names and values; texts as they are, so that they can be read."""
-    try:
-        fields = json.loads(arguments)
-    except (ValueError, RecursionError):
-        fields = None
+    fields = read_json(arguments)
     if not isinstance(fields, dict):
         return arguments
     texts = (
@@ -283,7 +281,7 @@ def _part_text(part: InputPart | OutputPart) -> str:
         case "refusal":
             return part["refusal"]
         case "input_file":
-            return embedded_text(part.get("file_data") or "") or ""
+            return embedded_text(part) or ""
     return ""
 
 

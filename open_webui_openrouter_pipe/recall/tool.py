@@ -8,7 +8,6 @@ with its turn and who said it, so that it can pass for no heading, no instructio
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -20,7 +19,7 @@ from typing import Any, Final
 from ..conversation.conversation import REFERENCE_DIGITS, Conversation, Tool, reference_of
 from ..conversation.record import quote_lines
 from ..responses.items import InputMessage, InputText
-from ..responses.values import as_count, as_object, as_text, mend_text
+from ..responses.values import as_count, as_text, mend_text, read_json
 from .search import (
     ChatPassage,
     Found,
@@ -130,13 +129,9 @@ def _read(arguments: str) -> RecallRequest:
     Raises:
         RecallRefused: They are not an object, or ask for nothing.
     """
-    try:
-        given = json.loads(arguments) if len(arguments) <= MAX_ARGUMENT_CHARACTERS else None
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+    fields = read_json(arguments) if len(arguments) <= MAX_ARGUMENT_CHARACTERS else None
+    if not isinstance(fields, dict):
         raise RecallRefused(_NOT_AN_OBJECT)
-    fields = as_object(given)
     query, page = as_text(fields.get("query")).strip(), _number(fields.get("page")) or 1
     turn = as_text(fields.get("turn")).strip() or str(_number(fields.get("turn")) or "")
     named = as_text(fields.get("reference")).strip() or turn

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from ..errors import StoreUnavailable
+from ..responses.values import read_json
 from .database import passing_cancellation
 from .schema import SealedRow
 from .table import FoundRows, RowStore
@@ -162,10 +163,7 @@ def decode_row(value: object, *, user_id: str, row_id: str) -> SealedRow | None:
     if not isinstance(value, bytes):
         return None
     columns, separator, payload = value.partition(_SEPARATOR)
-    try:
-        fields = json.loads(columns) if separator else None
-    except (ValueError, RecursionError):
-        return None
+    fields = read_json(columns) if separator else None
     if not isinstance(fields, list) or tuple(map(type, fields)) != _COLUMN_TYPES:
         return None
     readable = fields[:2] == [user_id, row_id] and all(0 <= number <= _MAX_INTEGER for number in fields[7:])

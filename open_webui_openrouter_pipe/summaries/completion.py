@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from ..conversation.masking import mask_secrets
 from ..conversation.record import quote_lines, stands_in_own_words
 from ..conversation.tokens import truncate_to_tokens
-from .prompt import SummaryAssignment, attachment_names, open_points, tool_lines, turn_text
+from .prompt import attachment_names, open_points, tool_lines, user_text
+from .segments import SummaryTarget
 from .summary import (
     HEADINGS,
     MODEL_LISTS,
@@ -48,7 +49,7 @@ ListEntry = tuple[str, object]
 
 def complete_summary(
     model_summary: ModelSummary,
-    assignment: SummaryAssignment,
+    target: SummaryTarget,
     *,
     count: Callable[[str], int],
     max_tokens: int,
@@ -59,25 +60,25 @@ def complete_summary(
     text, entries of the model's lists, facts of the newest calls, attachments; what does not fit is counted. The
     state of the chat has an allowance of its own beside it.
     """
-    turns, points = assignment.turns, open_points(assignment.earlier)
+    turns, points = target.turns, open_points(target.earlier)
     calls = tool_lines(turns)
     attached = attachment_names(entry.item for turn in turns for entry in turn.entries)
     base = Summary(
         ModelSummary(""),
         resolved=tuple(points[number] for number in model_summary.resolved if number in points),
-        first_turn=assignment.first_turn,
-        last_turn=assignment.last_turn,
+        first_turn=target.first_turn,
+        last_turn=target.last_turn,
     )
     filling = _Filling(count, max_tokens - count(render_part(base)) - CLOSING_TOKENS)
     state = _Filling(count, int(max_tokens * STATE_SHARE) - CLOSING_TOKENS)
     # A model that reads many turns at once, or not all of them, misses rules that summaries of the parts hold.
-    named = (*all_constraints(assignment.earlier.parts), *model_summary.constraints)
-    verified = merge_constraints(_verified(named, assignment))
+    named = (*all_constraints(target.earlier.parts), *model_summary.constraints)
+    verified = merge_constraints(_verified(named, target))
     constraints = sorted(verified, key=lambda each: each.turn)
     filling.take((("constraints", each) for each in constraints), CONSTRAINTS_SHARE)
     text = filling.take_text("summary_text", mask_secrets(model_summary.summary_text), TEXT_SHARE)
     goal = state.take_text("goal", mask_secrets(model_summary.goal), GOAL_SHARE)
-    by_model = {name: _checked(getattr(model_summary, name), assignment) for name in MODEL_LISTS}
+    by_model = {name: _checked(getattr(model_summary, name), target) for name in MODEL_LISTS}
     entries, state_entries = (
         [*_interleave([(name, entry) for entry in by_model[name]] for name in names)]
         for names in (PART_LISTS, ("action_items", "open_questions", "done"))
@@ -102,23 +103,23 @@ def complete_summary(
     return replace(summary, omitted=len(calls) + len(attached) - shown)
 
 
-def _checked(entries: Iterable[Entry], assignment: SummaryAssignment) -> tuple[Any, ...]:
+def _checked(entries: Iterable[Entry], target: SummaryTarget) -> tuple[Any, ...]:
     """Return a model's entries without secrets, and without turns that do not exist."""
-    turns = range(1, assignment.last_turn + 1)
+    turns = range(1, target.last_turn + 1)
     checked = (Entry(mask_secrets(each.text), each.turn if each.turn in turns else 0) for each in entries)
     return tuple(dict.fromkeys(checked))
 
 
-def _verified(constraints: Iterable[Constraint], assignment: SummaryAssignment) -> Iterator[Constraint]:
+def _verified(constraints: Iterable[Constraint], target: SummaryTarget) -> Iterator[Constraint]:
     """Yield constraints whose quotation stands in the user's own words, with the turn in which it stands.
 
     One of an earlier part is there to be revoked. A revocation counts only in the user's own words as well.
     """
-    turns = enumerate(assignment.turns, assignment.first_turn)
-    said = {number: turn_text(turn, "user") for number, turn in turns}
+    turns = enumerate(target.turns, target.first_turn)
+    said = {number: user_text(turn) for number, turn in turns}
     words = {number: _plain(text) for number, text in said.items()}
     # A request shows them on one line each.
-    earlier = {(each.turn, _plain(each.quote)): each.quote for each in assignment.earlier.constraints}
+    earlier = {(each.turn, _plain(each.quote)): each.quote for each in target.earlier.constraints}
 
     def turn_of(quotation: str, first_guess: int) -> int:
         found = (turn for turn in said if _plain(quotation) in words[turn])

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal
 
 from ..conversation.conversation import Turn
@@ -20,7 +17,8 @@ from ..conversation.facts import state_output
 from ..conversation.masking import mask_secrets
 from ..conversation.tokens import truncate_to_tokens
 from ..responses.items import InputMessage, Item, is_function_call, is_function_call_output, is_message
-from .summary import MODEL_FIELDS, MODEL_LISTS, NOTHING_EARLIER, EarlierState, message_text, render_summary
+from .segments import SummaryTarget
+from .summary import MODEL_FIELDS, MODEL_LISTS, EarlierState, message_text, render_summary
 
 OPENING_CHARACTERS = 200
 LISTED_CHARACTERS = 4_000
@@ -46,9 +44,7 @@ _SCHEMAS: Mapping[str, Any] = {
     "constraints": {"type": "array", "items": _CONSTRAINT},
     "resolved": {"type": "array", "items": _NUMBER},
 }
-SUMMARY_SCHEMA: Mapping[str, Any] = MappingProxyType(
-    _object(**{name: _SCHEMAS[name] for name in MODEL_FIELDS})
-)
+SUMMARY_SCHEMA = _object(**{name: _SCHEMAS[name] for name in MODEL_FIELDS})
 """The JSON schema of the answer."""
 
 _TASK = (
@@ -91,28 +87,12 @@ The entries of the lists are {"turn": number of the turn that it comes from, "te
 "constraints" and "resolved". A list may be empty. Say nothing twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryAssignment:
-    """What is to be summarized: the turns, the number of the first one in the chat (from one), what came before."""
-
-    turns: Sequence[Turn]
-    first_turn: int = 1
-    earlier: EarlierState = NOTHING_EARLIER
-    keep: str = ""
-    """What its user has asked for when they had the chat summarized, "" for nothing special."""
-
-    @property
-    def last_turn(self) -> int:
-        """The number of the last turn in the chat."""
-        return self.first_turn + len(self.turns) - 1
-
-
-def suffix_instruction(assignment: SummaryAssignment, *, max_tokens: int) -> InputMessage:
+def suffix_instruction(target: SummaryTarget, *, max_tokens: int) -> InputMessage:
     """Return the message that is appended to the cached request, so that its beginning is read from the cache.
 
     It names the turns by how their user messages begin.
     """
-    turns = assignment.turns
+    turns = target.turns
     first, last = (_FRAME.sub(NO_TAG, _opening(turn)) for turn in (turns[0], turns[-1]))
     return _message(
         "user",
@@ -122,9 +102,9 @@ def suffix_instruction(assignment: SummaryAssignment, *, max_tokens: int) -> Inp
         f"and ends with the whole answer to the user message that begins like this:\n"
         f"<last_user_message>{last}</last_user_message>\n"
         "What comes before and after the part only helps you to understand it.",
-        f"How the user messages of the part begin, by turn:\n{_listed_turns(assignment)}",
-        *_earlier_parts(assignment.earlier),
-        *_asked_for(assignment),
+        f"How the user messages of the part begin, by turn:\n{_listed_turns(target)}",
+        *_earlier_parts(target.earlier),
+        *_asked_for(target),
         _RULES,
         _length(max_tokens),
         _FORM,
@@ -139,23 +119,23 @@ def identifies_turns(turns: Sequence[Turn], items: Sequence[Item]) -> bool:
 
 
 def standalone_request(
-    assignment: SummaryAssignment,
+    target: SummaryTarget,
     *,
     max_tokens: int,
-    count: Callable[[str], int] = len,
-    max_source_tokens: int = sys.maxsize,
+    count: Callable[[str], int],
+    max_source_tokens: int,
 ) -> tuple[InputMessage, InputMessage]:
     """Return the whole input for a summary model of its own: instructions, and the turns as a transcript.
 
     A transcript of more than `max_source_tokens`, as `count` counts, is truncated in its middle.
     """
-    text = truncate_to_tokens("\n".join(_framed(assignment)), max_source_tokens, count)
+    text = truncate_to_tokens("\n".join(_framed(target)), max_source_tokens, count)
     return (
         _message("system", f"{_TASK} {_LOCATION}", _RULES, _length(max_tokens), _FORM),
         _message(
             "user",
-            *_earlier_parts(assignment.earlier),
-            *_asked_for(assignment),
+            *_earlier_parts(target.earlier),
+            *_asked_for(target),
             f"<conversation>\n{text}\n</conversation>",
             "Now answer with the JSON object.",
         ),
@@ -182,16 +162,16 @@ def _earlier_parts(earlier: EarlierState) -> Iterator[str]:
         yield f"<earlier_parts>\n{_FRAME.sub(NO_TAG, chr(10).join(lines))}\n</earlier_parts>"
 
 
-def _asked_for(assignment: SummaryAssignment) -> Iterator[str]:
+def _asked_for(target: SummaryTarget) -> Iterator[str]:
     """Yield what the user wants to find in the summary: a request about its content, in a frame that it cannot end."""
-    if assignment.keep:
+    if target.keep:
         yield "The user, who has the summary written, wants it to keep in particular, as far as the part says it:"
-        yield f"<user_request>\n{_FRAME.sub(NO_TAG, assignment.keep)}\n</user_request>"
+        yield f"<user_request>\n{_FRAME.sub(NO_TAG, target.keep)}\n</user_request>"
 
 
-def _listed_turns(assignment: SummaryAssignment) -> str:
+def _listed_turns(target: SummaryTarget) -> str:
     """Return a line for each turn with how its user message begins; of very many turns the first and the last ones."""
-    numbered = [*enumerate(assignment.turns, start=assignment.first_turn)]
+    numbered = [*enumerate(target.turns, start=target.first_turn)]
     if len(numbered) > MAX_LISTED_TURNS:
         numbered = [*numbered[: MAX_LISTED_TURNS // 2], *numbered[-MAX_LISTED_TURNS // 2 :]]
     each = LISTED_CHARACTERS // len(numbered)
@@ -211,7 +191,7 @@ def _length(max_tokens: int) -> str:
 
 def _opening(turn: Turn) -> str:
     """How a turn's user message begins; what it has attached when it has no words."""
-    words = turn_text(turn, "user").strip() or ", ".join(attachment_names(_items(turn)))
+    words = user_text(turn).strip() or ", ".join(attachment_names(_items(turn)))
     return words[:OPENING_CHARACTERS]
 
 
@@ -228,9 +208,10 @@ _MEDIA = ("input_image", "input_audio", "input_video")
 _UNNAMED_FIELDS = frozenset({"type", "id", "status", "result", "encrypted_content"})
 
 
-def turn_text(turn: Turn, role: Literal["user", "assistant"]) -> str:
-    """Return what one side wrote in a turn."""
-    return "\n".join(message_text(item) for item in _items(turn) if is_message(item) and item["role"] == role)
+def user_text(turn: Turn) -> str:
+    """Return what the user wrote in a turn."""
+    messages = filter(is_message, _items(turn))
+    return "\n".join(message_text(message) for message in messages if message["role"] == "user")
 
 
 def attachment_names(items: Iterable[Item]) -> tuple[str, ...]:
@@ -250,14 +231,14 @@ def tool_lines(turns: Sequence[Turn]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines[::-1]))[::-1]
 
 
-def _framed(assignment: SummaryAssignment) -> Iterator[str]:
+def _framed(target: SummaryTarget) -> Iterator[str]:
     """Yield the turns as text in a frame of tags; tool results as facts, without reasoning.
 
     In place of turns that have a summary stands that, unless the user has asked for what it may lack.
     """
-    parts = {} if assignment.keep else {part.first_turn: part for part in assignment.earlier.parts}
+    parts = {} if target.keep else {part.first_turn: part for part in target.earlier.parts}
     summarized = 0
-    for number, turn in enumerate(assignment.turns, start=assignment.first_turn):
+    for number, turn in enumerate(target.turns, start=target.first_turn):
         if part := parts.get(number):
             summarized = part.last_turn
             yield f"<earlier_summary>\n{_FRAME.sub(NO_TAG, render_summary(part))}\n</earlier_summary>"

@@ -16,16 +16,18 @@ from functools import cached_property, lru_cache, partial
 from itertools import accumulate, groupby, islice
 
 from ..conversation.budget import ContextSettings
-from ..conversation.conversation import ContentCache, Conversation, DigestedItem, Turn, digest_item
+from ..conversation.conversation import Conversation, DigestedItem, Turn, digest_item
 from ..conversation.record import UserRecord
 from ..conversation.slash import Compact
-from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts
+from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounts
 from ..responses.items import is_reasoning
 from .summary import (
     MAX_SIZE_TOKENS,
     MIN_SIZE_TOKENS,
+    NOTHING_EARLIER,
     STATE_SHARE,
     SUMMARY_HEADER,
+    EarlierState,
     Summary,
     max_summary_tokens,
     summary_message,
@@ -134,6 +136,13 @@ class SummaryTarget:
     keep: str = ""
     """What its user wants to find in the summary, "" for nothing special."""
     most_tokens: int = MAX_SIZE_TOKENS
+    earlier: EarlierState = NOTHING_EARLIER
+    """What the summaries of the turns before leave, once they are read."""
+
+    @property
+    def last_turn(self) -> int:
+        """The number of the last turn."""
+        return self.first_turn + len(self.turns) - 1
 
     @property
     def max_tokens(self) -> int:
@@ -238,25 +247,23 @@ class SummaryIndex:
     def __init__(
         self,
         conversation: Conversation,
-        counter: TokenCounter,
+        record: UserRecord,
         sizes: SegmentSizes,
         available: Mapping[Segment, Summary],
         *,
         record_tokens: int = 0,
-        texts: ContentCache[str] | None = None,
     ) -> None:
         """Divide and count on demand. The current turn is in no segment.
 
-        `record_tokens` is the most that the record of the user's messages may take; `texts` caches shortened ones.
+        `record` is that of the user's messages, `record_tokens` the most that it may take.
         """
         self._conversation = conversation
-        self._counter = counter
+        self._counter = record.counter
         self._sizes = sizes
         self._available = available
-        self._texts: ContentCache[str] = ContentCache() if texts is None else texts
         self.known = KnownSegments()
         """Of the division; it gets to know the rest when that is asked for."""
-        self._record = UserRecord(conversation.turns, counter, self._texts)
+        self.record = record
         self._record_tokens = record_tokens
         commands = ((each.turn, each.command) for each in conversation.commands)
         keeps = {turn: command.keep for turn, command in commands if isinstance(command, Compact)}
@@ -289,11 +296,10 @@ class SummaryIndex:
             commands = tuple(each for each in self._conversation.commands if each.turn <= turn)
             self._earlier[known] = earlier = SummaryIndex(
                 replace(self._conversation, commands=commands),
-                self._counter,
+                self.record,
                 self._sizes,
                 self._available,
                 record_tokens=self._record_tokens,
-                texts=self._texts,
             )
             earlier.known = KnownSegments(self.known.sources_tokens)
         return self._earlier[known]
@@ -324,10 +330,9 @@ class SummaryIndex:
         the user's messages is counted as it is.
         """
         if count not in self._max_tokens:
-            external = summary_message((), self._conversation.external_summaries)
             header = self._counter.text(SUMMARY_HEADER) + MESSAGE_OVERHEAD_TOKENS if count else 0
-            fixed = self._counter.entry(digest_item(external)).tokens if external else header
-            record = self._record.tokens(self._turns(count), self._record_tokens)
+            fixed = self.tokens(0) or header
+            record = self.record.tokens(self._turns(count), self._record_tokens)
             self._max_tokens[count] = self._allowances_tokens(count) + record + fixed
         return self._max_tokens[count]
 
@@ -343,7 +348,7 @@ class SummaryIndex:
 
     def tokens(self, count: int) -> int:
         """Return the size of the message for the first `count` segments, as far as summaries are available."""
-        return sum(self._counter.entry(entry).tokens for entry in self.entries(count))
+        return self._counter.entries(self.entries(count)).tokens
 
     def entries(self, count: int) -> tuple[DigestedItem, ...]:
         """Return the message that replaces the first `count` segments, with the available summaries; () if empty."""
@@ -351,7 +356,7 @@ class SummaryIndex:
             return ()
         if count not in self._entries:
             summaries = [summary for _, summary in self.cover(count) if summary]
-            record = self._record.text(self._turns(count), self._record_tokens)
+            record = self.record.text(self._turns(count), self._record_tokens)
             message = summary_message(summaries, self._conversation.external_summaries, record)
             self._entries[count] = (digest_item(message),) if message else ()
         return self._entries[count]
@@ -400,8 +405,8 @@ class SummaryIndex:
     @cached_property
     def _chains(self) -> tuple[bytes, ...]:
         """The names of the chat before the first segment, and at the end of each."""
-        turns = self._conversation.turns
-        return self._conversation.before, *[turns[end - 1].chain for end in self.ends]
+        chains = self._conversation.chains
+        return tuple(chains[end] for end in (0, *self.ends))
 
     def _found(self) -> Mapping[int, Sequence[int]]:
         """Return, by the number of segments before them, where runs of segments end that have a summary."""

@@ -37,15 +37,9 @@ from ..responses.effects import Effect, ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item, is_message
 from ..responses.reducer import Reducer
 from ..summaries.completion import complete_summary
-from ..summaries.prompt import (
-    SummaryAssignment,
-    identifies_turns,
-    standalone_request,
-    suffix_instruction,
-)
+from ..summaries.prompt import identifies_turns, standalone_request, suffix_instruction
 from ..summaries.segments import Segment, SummaryTarget, summaries_before, summaries_within
 from ..summaries.summary import (
-    NOTHING_EARLIER,
     EarlierState,
     RefusalReason,
     Summary,
@@ -181,7 +175,6 @@ class SummaryWriter:
         self,
         target: SummaryTarget,
         cached_prefix: CachedPrefix | None,
-        earlier: EarlierState = NOTHING_EARLIER,
         *,
         time_limit_seconds: float,
         purpose: Purpose = "summary",
@@ -189,19 +182,16 @@ class SummaryWriter:
     ) -> tuple[Attempt, ...]:
         """Ask for a summary of the target, after the cached prefix if that is possible; twice at most.
 
-        `earlier` is what the summaries of the turns before leave. Both attempts together have so many seconds, and
-        none follows one that took too long. Each bill is recorded at once: whoever asked may leave.
+        Both attempts together have so many seconds, and none follows one that took too long. Each bill is recorded at
+        once: whoever asked may leave.
         """
         until_seconds = asyncio.get_running_loop().time() + time_limit_seconds
-        assignment = SummaryAssignment(target.turns, target.first_turn, earlier, target.keep)
         attempts: list[Attempt] = []
-        requests = self._requests(target, assignment, cached_prefix)
+        requests = self._requests(target, cached_prefix)
         while request := await asyncio.to_thread(next, requests, None):
             model, (bill, body) = request
             counted = replace(bill, purpose=purpose)
-            attempt, is_final = await self._attempt(
-                model, (counted, body), target, assignment, until_seconds, record
-            )
+            attempt, is_final = await self._attempt(model, (counted, body), target, until_seconds, record)
             attempts.append(attempt)
             record(attempt.bill)
             if is_final:
@@ -213,7 +203,6 @@ class SummaryWriter:
         model: SummaryModel,
         request: tuple[Bill, RequestBody],
         target: SummaryTarget,
-        assignment: SummaryAssignment,
         until_seconds: float,
         record: Callable[[Bill], None],
     ) -> tuple[Attempt, bool]:
@@ -242,7 +231,7 @@ class SummaryWriter:
                 provider_cost=total.provider,
                 generation=end.response_id or "",
             )
-            summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
+            summary, tokens = await asyncio.to_thread(self._complete, target, end)
             return Attempt(replace(bill, tokens_sent=tokens, details_omitted=summary.omitted), summary), True
         except SummaryRefused as refused:
             return Attempt(replace(bill, failure=refused.reason), failure=refused.reason), False
@@ -283,14 +272,14 @@ class SummaryWriter:
         return replace(bill, generation=self.named[-1]) if self.named and bill.estimated else bill
 
     def _requests(
-        self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None
+        self, target: SummaryTarget, prefix: CachedPrefix | None
     ) -> Iterator[tuple[SummaryModel, tuple[Bill, RequestBody]]]:
         """Yield who is asked what at the first attempt, and at the second."""
         summary_tokens = int((target.max_tokens + target.max_state_tokens) * MODEL_SHARE)
         attempts, model = MAX_ATTEMPTS, self.suffix_model
         if model is not None and prefix is not None and _contains(prefix, target):
             output_tokens = model.max_output_tokens(summary_tokens)
-            suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
+            suffix = suffix_instruction(target, max_tokens=summary_tokens)
             input_tokens = prefix.tokens + self.count(message_text(suffix))
             if input_tokens <= model.room_tokens(output_tokens):
                 attempts -= 1
@@ -300,13 +289,11 @@ class SummaryWriter:
         min_tokens = int(model.window_tokens * MIN_SOURCE_SHARE)
         max_source_tokens = max(model.room_tokens(output_tokens), min_tokens)
         items = standalone_request(
-            assignment, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
+            target, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
         )
         yield from [(model, model.request(target, items, output_tokens))] * attempts
 
-    def _complete(
-        self, target: SummaryTarget, assignment: SummaryAssignment, end: ResponseFinished | ResponseFailed
-    ) -> tuple[Summary, int]:
+    def _complete(self, target: SummaryTarget, end: ResponseFinished | ResponseFailed) -> tuple[Summary, int]:
         """Return the summary in its final form, and its tokens.
 
         Raises SummaryRefused when the answer is not one, and the error of a response that failed.
@@ -318,7 +305,7 @@ class SummaryWriter:
             source_tokens=target.source_tokens,
             count=self.count,
         )
-        summary = complete_summary(model_summary, assignment, count=self.count, max_tokens=target.max_tokens)
+        summary = complete_summary(model_summary, target, count=self.count, max_tokens=target.max_tokens)
         tokens = self.count(render_summary(summary))
         if tokens >= target.source_tokens:
             raise SummaryRefused("longer_than_its_source")
@@ -515,7 +502,8 @@ class Summarizer:
                 if segment in found:
                     return SummaryBatch({segment: found[segment]})
                 earlier = EarlierState.after(summaries_before(target, found), summaries_within(target, found))
-                return await self._write(target, cached_prefix, earlier, until_seconds=until_seconds)
+                target = replace(target, earlier=earlier)
+                return await self._write(target, cached_prefix, until_seconds=until_seconds)
             finally:
                 await self.summaries.release(user_id, segment)
         except StoreError as error:
@@ -547,7 +535,6 @@ class Summarizer:
         self,
         target: SummaryTarget,
         cached_prefix: CachedPrefix | None,
-        earlier: EarlierState,
         *,
         until_seconds: float | None,
     ) -> SummaryBatch:
@@ -561,7 +548,6 @@ class Summarizer:
         attempts = await writer.write(
             target,
             cached_prefix,
-            earlier,
             time_limit_seconds=left_seconds,
             purpose="summary_ahead" if until_seconds is None else "summary",
             record=self.record,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
+from open_webui_openrouter_pipe.conversation.record import UserRecord
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.detail import DetailLevel, OutputLimits, PartsByDetail
 from open_webui_openrouter_pipe.planning.planner import (
@@ -47,7 +48,6 @@ from open_webui_openrouter_pipe.planning.simulate import (
 )
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import (
     Segment,
     SummaryIndex,
@@ -156,11 +156,10 @@ class Stage:
     def parts(self, settings: ContextSettings, written: dict[Segment, Summary]) -> PartsByDetail:
         """The chat's parts, with segments as the settings have them; summaries are added while it is played."""
         sizes, record_tokens = segment_sizes(settings, self._budget)
-        index = SummaryIndex(
-            self.conversation, self.counter, sizes, written, record_tokens=record_tokens, texts=_FACTS
-        )
+        record = UserRecord(self.conversation.turns, self.counter, _FACTS)
+        index = SummaryIndex(self.conversation, record, sizes, written, record_tokens=record_tokens)
         limits = OutputLimits(self._budget.input_tokens)
-        return PartsByDetail(self.conversation, self.counter, _FACTS, limits, index)
+        return PartsByDetail(self.conversation, limits, index)
 
     def terms(self, settings: ContextSettings, prices: CachePrices) -> SimulationTerms:
         """What the policies go by."""
@@ -210,7 +209,7 @@ def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
         )
         _SUMMARIES[key] = complete_summary(
             model,
-            SummaryAssignment(target.turns, target.first_turn),
+            target,
             count=counter.text,
             max_tokens=target.max_tokens,
         )

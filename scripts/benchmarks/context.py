@@ -43,7 +43,7 @@ from open_webui_openrouter_pipe.conversation.conversation import (
 )
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.facts import MAX_FACT_TOKENS
-from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.openrouter.request import with_breakpoints
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import (
@@ -129,9 +129,16 @@ class FixedBatch(CachePrices):
 
     batch_tokens: int = 0
 
-    def pays(self, coming_tokens: int, following_tokens: int) -> bool:  # noqa: ARG002
+    def pays(
+        self,
+        freed_tokens: int,
+        requests: int,
+        following_tokens: int,  # noqa: ARG002
+        *,
+        tokens: float,  # noqa: ARG002
+    ) -> bool:
         """Whether nothing is missing: of each turn as much is won, in as many requests."""
-        turns = math.sqrt(coming_tokens / (ROUNDS + 1) / FREED_TOKENS)
+        turns = math.sqrt(freed_tokens * requests / (ROUNDS + 1) / FREED_TOKENS)
         return turns * FREED_TOKENS >= self.batch_tokens
 
 
@@ -309,7 +316,7 @@ def _calibrated(count: Callable[[str], float]) -> dict[str, float]:
     errors, under_upper, under_limit = [], [], []
     for seed in range(20):
         rand = random.Random(seed)  # noqa: S311 - a seeded simulation
-        calibration, counts, billed = Calibration(), NO_TOKENS, 0.0
+        calibration, counts, billed = Calibration(), TokenCounts(), 0.0
         for turn in range(20):
             for text in (_excerpt(rand, rand.choice(texts)) for _ in range(3)):
                 counts = counts.plus(TokenCounts(estimate_tokens(text)))

@@ -51,7 +51,6 @@ from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.recall.words import TermsOfWords
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
 from scripts.benchmarks._chats import text_of
 from scripts.benchmarks._recall_chats import ORDINARY_TURNS, STYLES, Fact, RecallChat, write_chat
@@ -319,8 +318,7 @@ def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
     tokens = sum(counter.text(entry.text) + 4 for entry in sentences)
     step = max(1, -(-tokens // max(1, round(MODEL_SHARE * target.max_tokens))))
     model = ModelSummary(f"{len(target.turns)} turns of the chat.", tuple(sentences[::step]))
-    assignment = SummaryAssignment(target.turns, target.first_turn)
-    return complete_summary(model, assignment, count=counter.text, max_tokens=target.max_tokens)
+    return complete_summary(model, target, count=counter.text, max_tokens=target.max_tokens)
 
 
 BENCHMARKS = {"recall": run}

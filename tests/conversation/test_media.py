@@ -92,8 +92,8 @@ def test_a_pdf_costs_by_its_pages() -> None:
 
 def test_a_text_file_is_text() -> None:
     """Text types are read; others are not."""
-    assert media.embedded_text(url(b"hello", "text/plain")) == "hello"
-    assert media.embedded_text(url(b"hello", "application/pdf")) is None
+    assert media.embedded_text({"file_data": url(b"hello", "text/plain")}) == "hello"
+    assert media.embedded_text({"file_data": url(b"hello", "application/pdf")}) is None
 
 
 def test_audio_and_video_cost_by_their_seconds() -> None:

@@ -13,7 +13,7 @@ from open_webui_openrouter_pipe.conversation.conversation import ContentCache, d
 from open_webui_openrouter_pipe.conversation.tokens import (
     TokenCounter,
     TokenCounts,
-    truncate_middle,
+    join_ends,
     truncate_to_tokens,
 )
 from tests.support.chats import answer, call, output, reasoning, user
@@ -112,10 +112,10 @@ def test_a_huge_text_reaches_the_tokenizer_in_pieces() -> None:
 
 
 def test_the_middle_is_replaced_by_its_size() -> None:
-    """Head and tail stay; a text that is not longer than both stays as it is."""
-    assert truncate_middle("abcdefghij", 2, 3) == "ab\n[... 5 characters omitted ...]\nhij"
-    assert truncate_middle("x" * 5_000, 0, 0) == "\n[... 5,000 characters omitted ...]\n"
-    assert truncate_middle("abc", 2, 3) == "abc"
+    """Head and tail stay; where nothing lies between them, nothing is said."""
+    assert join_ends("ab", 5, "hij") == "ab\n[... 5 characters omitted ...]\nhij"
+    assert join_ends("", 5_000, "") == "\n[... 5,000 characters omitted ...]\n"
+    assert join_ends("ab", 0, "c") == "abc"
 
 
 def test_a_text_is_truncated_to_tokens() -> None:

@@ -49,7 +49,7 @@ def test_parts_are_stated_and_attachments_named() -> None:
     ]
     item: FunctionCallOutput = {"type": "function_call_output", "call_id": "call_1", "output": parts}
     assert state_output(item) == f"{FACT}\n[image omitted]"
-    assert output_text(parts) == f"{PLAIN}\n[image omitted]"
+    assert output_text(parts, str) == f"{PLAIN}\n[image omitted]"
 
 
 @pytest.mark.parametrize("written", rows(CASES, "secrets"))

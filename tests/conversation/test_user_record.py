@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.record import (
-    NoteWriter,
     UserRecord,
     max_note_tokens,
     max_record_tokens,
-    no_note,
     omission_note,
 )
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
@@ -108,10 +106,10 @@ def note_text(message: Any) -> str:
 
 
 def test_the_note_says_how_many_turns_are_omitted_and_what_the_user_wrote() -> None:
-    """Without room for that only their number; nothing where omitting them is what the user chose."""
+    """Without room for that only their number."""
     record = record_of("Never fly.", "Hello.")
     assert (
-        note_text(omission_note(record, range(2), 100))
+        note_text(omission_note(2, text_of(record, 100)))
         == """\
 [2 earlier turns omitted to fit the model's context window.]
 [What the user wrote in turns 1 to 2, oldest first; the messages stand behind ">".]
@@ -120,7 +118,5 @@ The user wrote, turn 1:
 The user wrote, turn 2:
 > Hello."""
     )
-    nothing = note_text(omission_note(record, range(1), 0))
+    nothing = note_text(omission_note(1, text_of(record, 0)))
     assert nothing == "[1 earlier turn omitted to fit the model's context window.]"
-    no_notes: NoteWriter = no_note
-    assert no_notes(record, range(2), 100) is None

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
+from open_webui_openrouter_pipe.conversation.record import UserRecord
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.media.choice import Attachment, MediaSettings, choose
 from open_webui_openrouter_pipe.summaries.segments import SegmentSizes, SummaryIndex
@@ -65,7 +66,7 @@ async def test_summaries_outlive_the_images_of_their_turns() -> None:
     found = [await conversation(each) for each in libraries]
     counter = TokenCounter(ContentCache())
     named = [
-        ([turn.chain for turn in each.turns], SummaryIndex(each, counter, sizes, {}).ends) for each in found
+        (each.chains, SummaryIndex(each, UserRecord(each.turns, counter), sizes, {}).ends) for each in found
     ]
     assert named[0] == named[1] == named[2]
     assert len(named[0][1]) > 1

@@ -27,7 +27,6 @@ from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.recall.tool import GAP, HEADING
 from open_webui_openrouter_pipe.responses.items import Item
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import (
     SUMMARY_HEADER,
@@ -143,8 +142,7 @@ def written(target: SummaryTarget) -> Summary:
             *(Constraint(at, f"t{at - 1}ubegin") for at in numbers),
         ),
     )
-    assignment = SummaryAssignment(target.turns, target.first_turn)
-    return complete_summary(said, assignment, count=lambda text: len(text) // 4, max_tokens=target.max_tokens)
+    return complete_summary(said, target, count=lambda text: len(text) // 4, max_tokens=target.max_tokens)
 
 
 def requests() -> Iterator[Any]:

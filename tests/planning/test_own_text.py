@@ -16,7 +16,6 @@ from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.responses.items import Item, is_function_call_output, is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import (
     MODEL_LISTS,
@@ -77,8 +76,7 @@ def longest(target: SummaryTarget) -> Summary:
         constraints=tuple(Constraint(number, rule(number - 1)) for number in numbers),
         **lists,
     )
-    assignment = SummaryAssignment(target.turns, target.first_turn)
-    return complete_summary(written, assignment, count=COUNTER.text, max_tokens=target.max_tokens)
+    return complete_summary(written, target, count=COUNTER.text, max_tokens=target.max_tokens)
 
 
 def own_messages(sent: Plan) -> tuple[list[str], str]:

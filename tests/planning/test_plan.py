@@ -228,7 +228,7 @@ def test_with_a_cheap_cache_a_change_waits(
     pays: bool,  # noqa: FBT001 - the expected verdict
 ) -> None:
     """Until what would be read of it is what writing the rest anew costs more."""
-    assert CachePrices(read, write).pays(coming_tokens, 50_000) is pays
+    assert CachePrices(read, write).pays(coming_tokens, 1, 50_000, tokens=coming_tokens) is pays
 
 
 def test_a_cheap_cache_is_shared_with_summary_requests() -> None:

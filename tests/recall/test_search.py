@@ -172,7 +172,7 @@ def test_a_text_is_indexed_once() -> None:
         kept = index.get(texts[0].digest)
         assert search(texts, asked, index) == first
         assert index.get(texts[0].digest) is kept is not None
-    assert len(index) == 8
+    assert 500 < index.size <= 1_000
 
 
 def test_an_index_takes_what_its_text_takes() -> None:

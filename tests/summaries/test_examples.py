@@ -24,7 +24,7 @@ from open_webui_openrouter_pipe.conversation.record import UserRecord
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.responses.items import Item
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
+from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import (
     EarlierState,
     Summary,
@@ -72,8 +72,9 @@ def block(name: str) -> str:
     for first, model_answer in zip(count_up(0, SEGMENT_TURNS), answers, strict=False):
         turns = conversation.turns[first : first + SEGMENT_TURNS]
         written = parse_model_summary(json.dumps(model_answer), source_tokens=10_000, count=counter.text)
-        assignment = SummaryAssignment(turns, first + 1, EarlierState.after(summaries))
-        summaries.append(complete_summary(written, assignment, count=counter.text, max_tokens=SUMMARY_TOKENS))
+        part = Segment(b"", b"", len(turns))
+        target = SummaryTarget(part, turns, 0, first + 1, earlier=EarlierState.after(summaries))
+        summaries.append(complete_summary(written, target, count=counter.text, max_tokens=SUMMARY_TOKENS))
     replaced = range(SEGMENT_TURNS * len(summaries))
     record = UserRecord(conversation.turns, counter).text(replaced, RECORD_TOKENS)
     message = summary_message(summaries, (), record)

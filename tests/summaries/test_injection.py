@@ -20,8 +20,7 @@ from open_webui_openrouter_pipe.conversation.record import UserRecord, omission_
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
-from open_webui_openrouter_pipe.summaries.segments import Segment, SegmentSizes, SummaryIndex
+from open_webui_openrouter_pipe.summaries.segments import Segment, SegmentSizes, SummaryIndex, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import (
     HEADINGS,
     Constraint,
@@ -69,7 +68,8 @@ PASTED_CHAT = chat_of(*(message for message, _ in PASTED))
 def summary_of(conversation: Conversation, *listed: Constraint, max_tokens: int = 900) -> Summary:
     """What becomes of a summary that lists these constraints."""
     written = ModelSummary("They talked about texts.", constraints=listed)
-    of = SummaryAssignment(conversation.turns[:-1])
+    turns = conversation.turns[:-1]
+    of = SummaryTarget(Segment(b"", b"", len(turns)), turns, 0)
     return complete_summary(written, of, count=estimate_tokens, max_tokens=max_tokens)
 
 
@@ -77,9 +77,9 @@ def block(conversation: Conversation, summary: Summary, record_tokens: int) -> s
     """The message that stands for all turns but the last."""
     size, turns = 10_000_000, len(conversation.turns) - 1
     sizes = SegmentSizes(size, size, size, turns, 4)
-    segment = Segment(conversation.before, conversation.turns[-2].chain, turns)
-    counter = TokenCounter(ContentCache())
-    index = SummaryIndex(conversation, counter, sizes, {segment: summary}, record_tokens=record_tokens)
+    segment = Segment(conversation.chains[0], conversation.turns[-2].chain, turns)
+    record = UserRecord(conversation.turns, TokenCounter(ContentCache()))
+    index = SummaryIndex(conversation, record, sizes, {segment: summary}, record_tokens=record_tokens)
     (entry,) = index.entries(1)
     assert is_message(entry.item)
     return message_text(entry.item)
@@ -110,7 +110,8 @@ def test_each_pasted_order_stands_in_its_frame(record_tokens: int) -> None:
 def test_a_note_shows_pasted_orders_in_their_frame(max_tokens: int) -> None:
     """Or not at all."""
     record = UserRecord(PASTED_CHAT.turns, TokenCounter(ContentCache()))
-    assert misplaced(message_text(omission_note(record, range(len(PASTED)), max_tokens))) == []
+    words = record.text(range(len(PASTED)), max_tokens)
+    assert misplaced(message_text(omission_note(len(PASTED), words))) == []
 
 
 SAID = {

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings, split_window
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
+from open_webui_openrouter_pipe.conversation.record import UserRecord
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import (
     NO_SEGMENTS,
     KnownSegments,
@@ -116,8 +116,8 @@ def test_a_summary_in_a_small_window_replaces_several_turns(
     said = [user("w " * 176), answer("w " * 896), answer("w " * 986)]
     chat = history(*[said] * 10, [user("now?")])
     conversation = build_conversation(chat.items, chat.turn_of_item)
-    counter = TokenCounter(ContentCache(), split_words)
-    index = SummaryIndex(conversation, counter, SegmentSizes.of(ContextSettings(), window), {})
+    record = UserRecord(conversation.turns, TokenCounter(ContentCache(), split_words))
+    index = SummaryIndex(conversation, record, SegmentSizes.of(ContextSettings(), window), {})
     first = index.missing(1)[0]
     assert (first.segment.turns, first.source_tokens) == (turns, source_tokens)
 
@@ -126,7 +126,7 @@ _SAID = [[user(f"Q{at}"), reasoning("A" * 4000), answer("word " * 40, f"m{at}")]
 _ITEMS = history(*_SAID, [user("now?")])
 CHAT = build_conversation(_ITEMS.items, _ITEMS.turn_of_item)
 """Turns of about forty tokens, and a last question."""
-CHAINS = [CHAT.before, *(turn.chain for turn in CHAT.turns)]
+CHAINS = CHAT.chains
 COUNTER = TokenCounter(ContentCache())
 
 
@@ -143,7 +143,8 @@ def summaries(*names: str) -> dict[Segment, Summary]:
 
 def index(*available: str, record_tokens: int = 0) -> SummaryIndex:
     """An index in which the named segments have summaries."""
-    return SummaryIndex(CHAT, COUNTER, SIZES, summaries(*available), record_tokens=record_tokens)
+    record = UserRecord(CHAT.turns, COUNTER)
+    return SummaryIndex(CHAT, record, SIZES, summaries(*available), record_tokens=record_tokens)
 
 
 @pytest.mark.parametrize(("available", "missing", "desired"), rows(TABLES, "missing"))
@@ -221,19 +222,20 @@ def test_the_message_is_never_larger_than_what_decisions_count(
     conversation = build_conversation(chat.items, chat.turn_of_item)
     conversation = replace(conversation, external_summaries=("They met.",) if external else ())
     counter, sizes = TokenCounter(ContentCache()), replace(SIZES, max_summaries=3)
-    empty = SummaryIndex(conversation, counter, sizes, {}, record_tokens=record_tokens)
+    record = UserRecord(conversation.turns, counter)
+    empty = SummaryIndex(conversation, record, sizes, {}, record_tokens=record_tokens)
     count = len(empty.ends)
     listed = tuple(written)
     by_model = ModelSummary("They met. " * 90, listed, listed, listed, listed, listed, listed, "To go. " * 30)
     summaries = {
         target.segment: complete_summary(
             by_model,
-            SummaryAssignment(target.turns, target.first_turn),
+            target,
             count=counter.text,
             max_tokens=target.max_tokens,
         )
         for target in empty.missing(count)
     }
-    full = SummaryIndex(conversation, counter, sizes, summaries, record_tokens=record_tokens)
+    full = SummaryIndex(conversation, record, sizes, summaries, record_tokens=record_tokens)
     assert full.missing(count) == ()
     assert full.tokens(count) <= full.max_tokens(count) == empty.max_tokens(count)

@@ -98,7 +98,8 @@ async def test_a_suffix_follows_what_is_cached(
     provider, prefix = FakeProvider(reply), cached and cached_prefix(cached[0], tokens=cached[1])
     earlier = EarlierState(open_points=(Entry("Why so late?", 2),))
     writer = summary_writer(provider, **options)
-    (attempt,) = await writer.write(PARTS["it"], prefix, earlier, time_limit_seconds=5.0)
+    target = replace(PARTS["it"], earlier=earlier)
+    (attempt,) = await writer.write(target, prefix, time_limit_seconds=5.0)
     (asked,) = provider.requests
     text = asked["input"][-1]["content"][0]["text"]
     assert (asked["by"], "1. Why so late?" in text) == (by, True)
