@@ -137,6 +137,7 @@ class UserRecord:
     turns: Sequence[Turn]
     counter: TokenCounter
     texts: ContentCache[str] = field(default_factory=ContentCache)
+    _of_turn: dict[int, tuple[_Message, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, turns: range, max_tokens: int) -> str:
         """Return the record of some turns, by index; "" when nobody wrote anything in them, or nothing fits.
@@ -150,7 +151,7 @@ class UserRecord:
         return self.texts.get_or_compute(key + self.counter.method, partial(self._write, turns, max_tokens))
 
     def _write(self, turns: range, max_tokens: int) -> str:
-        messages = [*self._messages(turns)]
+        messages = [message for turn in turns for message in self._messages(turn)]
         numbers = f"{turns.start + 1} to {turns.stop}"
         heading = f'[What the user wrote in turns {numbers}, oldest first; the messages stand behind ">".]'
         free_tokens = max_tokens - self.counter.text(heading)
@@ -169,13 +170,17 @@ class UserRecord:
         count = counts.get_or_compute(content_digest(text), lambda: TokenCounts(self.counter.text(text)))
         return count.tokens
 
-    def _messages(self, turns: range) -> Iterator[_Message]:
-        for number, turn in enumerate(self.turns[turns.start : turns.stop], turns.start + 1):
-            for entry in turn.entries:
-                if is_message(entry.item) and (text := _text(entry.item)):
-                    size = partial(self._size, text)
-                    tokens = self.counter.counts.get_or_compute(entry.digest + b"quoted", size).tokens
-                    yield _Message(number, entry.item["role"], text, entry.digest, tokens)
+    def _messages(self, turn: int) -> tuple[_Message, ...]:
+        if turn not in self._of_turn:
+            self._of_turn[turn] = tuple(self._read(turn))
+        return self._of_turn[turn]
+
+    def _read(self, turn: int) -> Iterator[_Message]:
+        for entry in self.turns[turn].entries:
+            if is_message(entry.item) and (text := _text(entry.item)):
+                size = partial(self._size, text)
+                tokens = self.counter.counts.get_or_compute(entry.digest + b"quoted", size).tokens
+                yield _Message(turn + 1, entry.item["role"], text, entry.digest, tokens)
 
     def _size(self, text: str) -> TokenCounts:
         return TokenCounts(self._count([text]))
@@ -186,7 +191,7 @@ class UserRecord:
     def _lines(self, messages: Sequence[_Message], max_tokens: int) -> Iterator[str]:
         """Yield the framed messages as they fit, and how many are omitted."""
         free_tokens = max_tokens - HEADING_TOKENS * len(messages)
-        room = max(LEAST_TOKENS, max_tokens)
+        room = max(LEAST_TOKENS, max_tokens if free_tokens >= 0 else 0)
         while room > LEAST_TOKENS and sum(min(each.tokens, room) for each in messages) > free_tokens:
             room = max(LEAST_TOKENS, room // 2)
         kept, left_tokens = set[int](), max_tokens
