@@ -327,9 +327,13 @@ class Host:
         return sent
 
     def statements(self, since: Counter[str] | None = None) -> Counter[str]:
-        """How often the host's database has had each verb with each table, in all or since it was asked."""
+        """How often the host's database has had each verb with each table, in all or since it was asked.
+
+        It is asked twice: a turn still reads its chat after its last event, and has done so by the second time.
+        """
         message = {"role": "user", "content": "which statements"}
-        answer = self.server.admin.complete(MODELS["floor"], [message])
+        for _ in range(2):
+            answer = self.server.admin.complete(MODELS["floor"], [message])
         found = Counter(json.loads(answer["choices"][0]["message"]["content"]))
         return found if since is None else found - since - self._asking
 
