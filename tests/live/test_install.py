@@ -66,7 +66,7 @@ INTEGRATIONS = (By.ID, "integration-menu-button")
 SWITCHES = (By.CSS_SELECTOR, "[role=menuitemcheckbox]")
 ICONS = "return [...document.querySelectorAll('[role=option] img')].every(each => each.naturalWidth > 0)"
 PASTE = """
-const [text] = arguments, field = document.querySelector('.cm-content');
+const [selector, text] = arguments, field = document.querySelector(selector);
 field.focus();
 document.execCommand('selectAll');
 const data = new DataTransfer();
@@ -182,7 +182,7 @@ def test_a_release_is_imported_from_its_json_and_pasted(
 
     press(page, "Create")
     page.find(By.CSS_SELECTOR, ".cm-content")
-    page.driver.execute_script(PASTE, text)
+    page.driver.execute_script(PASTE, ".cm-content", text)
     page.wait(lambda: fields(page)[0] != "")
     page.screenshot("release-paste")
     assert fields(page)[::2] == ["openrouter", builder.PIPE.description]
@@ -387,15 +387,6 @@ def test_a_form_saves_what_is_typed(admin: Account, page: Browser) -> None:
         assert (entry in names) == is_wrong
 
 
-PASTE = """
-const pasted = new DataTransfer();
-pasted.setData('text/plain', arguments[0]);
-const field = document.querySelector('#chat-input');
-field.focus();
-field.dispatchEvent(new ClipboardEvent('paste', {clipboardData: pasted, bubbles: true, cancelable: true}));
-"""
-
-
 @pytest.mark.browser
 def test_bills_of_the_log_are_entered_by_the_page(
     admin: Account, page: Browser, maintenance: Callable[[str], str]
@@ -416,7 +407,7 @@ def test_bills_of_the_log_are_entered_by_the_page(
     text = "\n".join(["enter bill", *lines])
     page.new_chat()
     page.pick_model(builder.MAINTENANCE.title)
-    page.driver.execute_script(PASTE, text)
+    page.driver.execute_script(PASTE, "#chat-input", text)
     page.send("")
     assert "They come to $0.125045" in page.wait_for_answer()
     page.screenshot("enter-bill")
