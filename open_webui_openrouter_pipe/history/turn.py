@@ -27,6 +27,8 @@ from ..responses.items import (
 from ..responses.values import Kept, as_object, as_text, wire_name
 from .artifacts import (
     ANTHROPIC,
+    FORMAT_FAMILIES,
+    OPENAI,
     PROVIDER_BOUND,
     ROUTER,
     Artifacts,
@@ -58,6 +60,7 @@ from .reading import (
 from .steady import SteadyPrompt
 
 _DANGLES = "what it led to is not sent"
+_BY_TURN = frozenset(FORMAT_FAMILIES.values()) - {OPENAI}
 
 
 @dataclass(slots=True)
@@ -174,7 +177,7 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, built: 
     if builder.missing:
         builder.match_missing_outputs()
         built.missing |= builder.missing
-    _drop_partial_thinking(builder.placeholders, rules.reader.family)
+    _drop_partial_thinking(builder.placeholders, rules.reader.family, is_running=number == rules.latest)
     _drop_unused_reasoning(builder.placeholders)
     for placeholder in builder.placeholders:
         if placeholder.dropped:
@@ -458,14 +461,21 @@ class _TurnBuilder:
         self.built.repairs.append(Repair(kind, origin, detail))
 
 
-def _drop_partial_thinking(placeholders: Sequence[Placeholder], target: str | None) -> None:
-    """Anthropic verifies a turn's thinking as a whole: one unsendable piece takes the others along."""
+def _drop_partial_thinking(
+    placeholders: Sequence[Placeholder], target: str | None, *, is_running: bool
+) -> None:
+    """Whoever seals verifies a turn's thinking as a whole, but OpenAI: one unsendable piece takes the others along.
+
+    While it runs, `PROVIDER_BOUND` makers look at each call alone.
+    """
     reasoning = [placeholder for placeholder in placeholders if placeholder.kind == "reasoning"]
     if not any(placeholder.dropped for placeholder in reasoning):
         return
-    makers = {maker_of(placeholder.content) for placeholder in reasoning}
-    if ANTHROPIC in {target, *makers}:
-        for placeholder in reasoning:
+    found = _BY_TURN & {target, *(maker_of(placeholder.content) for placeholder in reasoning)}
+    passes = is_running and found <= PROVIDER_BOUND
+    for placeholder in reasoning if found else ():
+        placeholder.passes |= passes
+        if not passes:
             placeholder.dropped = placeholder.dropped or "other reasoning of the turn cannot be sent"
 
 

@@ -408,7 +408,7 @@ class _Turn:
     def __init__(self, host: Host, pipe: Pipe, request: Request, answer: Message) -> None:
         self.host, self.pipe, self.request, self.answer = host, pipe, request, answer
         chat, question = request.chat, request.question
-        self.call = Call(chat.user_id, chat.id, answer.id, task="")
+        self.call = Call(chat.user_id, chat.id, answer.id, task="", valves=request.valves)
         self.path, self.system = chat.branch(question.id), chat.system
         documents = dict.fromkeys(each for message in self.path for each in message.documents)
         self.documents = {each: host.document(each) for each in documents}

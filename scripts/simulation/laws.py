@@ -550,9 +550,7 @@ class Laws:
 
     def _keeps_thoughts(self, call: Call) -> bool:
         """Whether thoughts stay in a chat's requests after their turn."""
-        host = self.world.host
-        valves = host.valves, host.users[call.user_id].valves
-        return all(each.get(RETENTION, KEPT) == KEPT for each in valves)
+        return all(each.get(RETENTION, KEPT) == KEPT for each in (self.world.host.valves, call.valves))
 
     # --- what is stored, and held
 

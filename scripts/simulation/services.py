@@ -45,12 +45,14 @@ class Call:
     """One call of the pipe, in whose context its requests are sent; `task` is the host's name of a task, or "".
 
     None is like another: an answer that is continued has the message of the call before, and a program has no message.
+    `valves` are its user's when an answer began; they may have others before anybody looks at it.
     """
 
     user_id: str
     chat_id: str
     message_id: str
     task: str = ""
+    valves: dict[str, Any] = field(default_factory=dict)
 
 
 CALL: ContextVar[Call | None] = ContextVar("CALL", default=None)

@@ -16,7 +16,7 @@ from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.simulation.faults import Strike
 from scripts.simulation.host import KNOWLEDGE, Deleted, Shown
-from scripts.simulation.laws import TOO_LONG, Laws, broken_at
+from scripts.simulation.laws import RETENTION, TOO_LONG, Laws, broken_at
 from scripts.simulation.services import Call, Exchange
 from scripts.standin.prompt import ByteTokenizer
 from scripts.standin.state import RecordedRequest
@@ -211,6 +211,13 @@ def goes_on_without(*thoughts: str, listed: bool = True, **fields: str) -> Calla
         world.asked([SECOND], before=before, messages=[QUESTION, SECOND], appended=True)
 
     return change
+
+
+def in_words_only(world: World) -> None:
+    """Its user lets thoughts go after an answer, and no longer when the laws are asked."""
+    valves = {RETENTION: "disabled"}
+    world.last.call = Call("ada", "chat-1", "message-2", valves=valves)
+    world.show(call=world.last.call)
 
 
 def of_openai(world: World) -> None:
@@ -544,6 +551,10 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "a chat that goes on": (goes_on, ""),
     "one that goes on with its thoughts": (goes_on_without(), ""),
     "one that goes on without a thought": (goes_on_without("rs_2"), "thought"),
+    "one that goes on without a thought, as its user wished": (
+        also(goes_on_without("rs_2"), in_words_only),
+        "",
+    ),
     "one that goes on without what was thought about an excerpt": (
         also(asked_of_a_book, goes_on_without("rs_1", "rs_2", format="anthropic-claude-v1")),
         "",
