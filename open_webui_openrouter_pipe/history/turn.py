@@ -469,14 +469,14 @@ def _drop_partial_thinking(
     While it runs, `PROVIDER_BOUND` makers look at each call alone.
     """
     reasoning = [placeholder for placeholder in placeholders if placeholder.kind == "reasoning"]
-    if not any(placeholder.dropped for placeholder in reasoning):
+    kept = [placeholder for placeholder in reasoning if not placeholder.dropped]
+    if len(kept) == len(reasoning):
         return
-    found = _BY_TURN & {target, *(maker_of(placeholder.content) for placeholder in reasoning)}
+    found = _BY_TURN & {target, *(maker_of(placeholder.content) for placeholder in kept)}
     passes = is_running and found <= PROVIDER_BOUND
-    for placeholder in reasoning if found else ():
+    for placeholder in kept if found else ():
         placeholder.passes |= passes
-        if not passes:
-            placeholder.dropped = placeholder.dropped or "other reasoning of the turn cannot be sent"
+        placeholder.dropped = None if passes else "other reasoning of the turn cannot be sent"
 
 
 def _drop_unused_reasoning(placeholders: Sequence[Placeholder]) -> None:
