@@ -217,12 +217,16 @@ class Acts:
         return await self.ask(text=text, expects=code)
 
     async def paste(self) -> None:
-        """Write what marks another user's answer of the same model into one's own, and go on."""
+        """Write what marks another user's answer of the same model into one's own, and go on.
+
+        Not where thoughts stand within a text: they are found again by its characters, those of a mark among them.
+        """
         others = [chat for chat in self.host.chats.values() if chat.user_id != self.user.id]
         answers = (answer for chat in others for answer in chat.answers)
         alike = (answer for answer in answers if answer.model == self.step["model"])
         marks = sorted({mark for answer in alike for mark in marks_of(answer.output)})
-        texts = [item for answer in self.chat.answers for item in answer.output if item["type"] == "message"]
+        whole = (answer.output for answer in self.chat.answers if '"after"' not in json.dumps(answer.output))
+        texts = [item for output in whole for item in output if item["type"] == "message"]
         if marks and texts:
             part = texts[self.step["number"] % len(texts)]["content"][0]
             part["text"] = f"[{marks[self.step['number'] % len(marks)]}]: #\n{part['text']}"
