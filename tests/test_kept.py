@@ -89,6 +89,7 @@ class Twin:
         """The first request of a worker on the same database that has kept nothing, if there is one."""
         warm = self.warm.app
         await warm.idle()
+        await warm.worker.own.calibrations.idle()
         folder, sent = self.folder / "cold", Sent(answers=False)
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.folder / "warm", folder)
