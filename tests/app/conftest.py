@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.openrouter import catalog
+from open_webui_openrouter_pipe.turn import channel
 from scripts.harness.page import PATIENT_SECONDS
 from tests.app.chat import LATE, NewChat, app_on
 
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a loaded machine the first list of models takes longer than a user would wait: these tests need it."""
+    """On a loaded machine the first list of models takes longer than a user would wait: these tests need it.
+
+    Nor is anything said of silences, which any request may have there.
+    """
     monkeypatch.setattr(catalog, "FIRST_WAIT_SECONDS", PATIENT_SECONDS)
+    monkeypatch.setattr(channel, "SILENT_SECONDS", (PATIENT_SECONDS,))
 
 
 @pytest.fixture
