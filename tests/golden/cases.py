@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from inspect import iscoroutinefunction
@@ -46,30 +46,23 @@ class Group:
         lines = self.path.read_text("utf-8").splitlines() if self.path.exists() else []
         return dict(line.rsplit(" ", 1) for line in lines)
 
-    def made(
-        self, shares: Iterable[int] = range(SHARES), names: Sequence[str] | None = None
-    ) -> Iterator[tuple[str, str]]:
-        """The cases of these shares, or of these names among them, with their texts."""
+    def made(self, shares: Iterable[int] = range(SHARES)) -> Iterator[tuple[str, str]]:
+        """The cases of these shares, with their texts."""
         chosen = set(shares)
         for name, make in self.texts():
-            if share_of(name) in chosen and (names is None or name in names):
+            if share_of(name) in chosen:
                 yield name, str(run(make) if iscoroutinefunction(make) else make())
 
     def differing(self, shares: Iterable[int]) -> list[str]:
-        """The cases that are new, gone, or other than before, whose texts are then written down.
-
-        A summary that is asked for beside an answer may be sent a step earlier: where one differs, it is made again.
-        """
+        """The cases that are new, gone, or other than before, whose texts are then written down."""
         chosen = set(shares)
         expected = {name: each for name, each in self.expected().items() if share_of(name) in chosen}
-        wrong = [name for name, text in self.made(chosen) if digest(text) != expected.get(name, "")]
-        for name, text in self.made(chosen, wrong) if wrong else ():
-            if digest(text) == expected.get(name, ""):
-                wrong.remove(name)
-            else:
+        wrong = []
+        for name, text in self.made(chosen):
+            if digest(text) != expected.pop(name, ""):
+                wrong.append(name)
                 write(FOUND, self.name, name, text)
-        gone = expected.keys() - {name for name, _ in self.texts()}
-        return [*wrong, *(f"{name} (is gone)" for name in sorted(gone))]
+        return [*wrong, *(f"{name} (is gone)" for name in expected)]
 
 
 def share_of(name: str) -> int:

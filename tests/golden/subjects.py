@@ -75,8 +75,9 @@ class Opened:
         return events
 
     async def settle(self) -> None:
-        """Wait for what runs beside the answers."""
+        """Wait for what runs beside the answers, and until what was learned of counts is stored."""
         await self.app.idle()
+        await self.app.worker.own.calibrations.idle()
 
     async def written(self) -> None:
         """Wait for what is gathered for a second before it is written."""

@@ -213,7 +213,7 @@ def goes_on_without(*thoughts: str, listed: bool = True, **fields: str) -> Calla
     return change
 
 
-def in_words_only(world: World) -> None:
+def lets_thoughts_go(world: World) -> None:
     """Its user lets thoughts go after an answer, and no longer when the laws are asked."""
     valves = {RETENTION: "disabled"}
     world.last.call = Call("ada", "chat-1", "message-2", valves=valves)
@@ -552,7 +552,7 @@ BREAKS: dict[str, tuple[Callable[[World], Any], str]] = {
     "one that goes on with its thoughts": (goes_on_without(), ""),
     "one that goes on without a thought": (goes_on_without("rs_2"), "thought"),
     "one that goes on without a thought, as its user wished": (
-        also(goes_on_without("rs_2"), in_words_only),
+        also(goes_on_without("rs_2"), lets_thoughts_go),
         "",
     ),
     "one that goes on without what was thought about an excerpt": (
